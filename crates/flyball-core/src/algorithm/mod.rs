@@ -6,9 +6,13 @@
 //! [`Semantics`]: crate::Semantics
 
 pub mod calendar;
+mod float;
+mod leaky_bucket;
+mod token_bucket;
 
-use crate::check::{Check, Rules};
+use crate::check::{Algorithm, Check, Rules, Semantics};
 use crate::decision::Answer;
+use crate::error::CheckError;
 use crate::time::Timestamp;
 
 /// What is stored for one key.
@@ -63,9 +67,16 @@ pub struct LeakyBucket {
     pub updated_at: i64,
     /// Milliseconds per unit at which the leak was last credited.
     pub rate: f64,
-    /// When the last unit promised to a `max_wait` check has come back, Unix milliseconds with a fraction.
-    /// 0 when nothing is booked.
-    pub booked_until: f64,
+    /// Milliseconds after `updated_at` until the last unit promised to a `max_wait` check has come back; 0 when
+    /// nothing is booked. (Relative, because a float that counts from 1970 has no digits left for fractions.)
+    pub booked_ms: f64,
+}
+
+impl LeakyBucket {
+    /// Units promised for later to `max_wait` checks are still owed at `now`.
+    pub fn in_debt(&self, now: Timestamp) -> bool {
+        self.booked_ms > now.ms().saturating_sub(self.updated_at) as f64 && self.booked_ms > 0.0
+    }
 }
 
 impl Bucket {
@@ -73,15 +84,30 @@ impl Bucket {
     pub fn in_debt(&self, now: Timestamp) -> bool {
         match self.state {
             State::Token(_) => false,
-            State::Leaky(leaky) => leaky.booked_until > now.ms() as f64,
+            State::Leaky(leaky) => leaky.in_debt(now),
         }
     }
 
-    /// How full the bucket is, 0.0 (empty or in debt) to 1.0: what eviction goes by. The fullest bucket is
-    /// the cheapest to forget.
+    /// How full the bucket is at `now`, 0.0 (empty or in debt) to 1.0: what eviction goes by. The fullest
+    /// bucket is the cheapest to forget.
     pub fn fullness(&self, now: Timestamp) -> f64 {
-        let _ = now;
-        0.0
+        let (free, size) = match &self.state {
+            State::Token(token) => (token.remaining as f64, token.limit as f64),
+            State::Leaky(leaky) => {
+                let leaked = (now.ms().saturating_sub(leaky.updated_at)).max(0) as f64 / leaky.rate;
+                let size = leaky.limit.max(leaky.burst) as f64;
+                ((leaky.balance + leaked).min(leaky.burst as f64), size)
+            }
+        };
+        let full = free / size;
+        // A bucket of no size holds nothing that could be forgotten.
+        if full.is_nan() { 1.0 } else { full.clamp(0.0, 1.0) }
+    }
+
+    /// The bucket still counts at `moment`.
+    #[inline]
+    pub const fn is_alive(&self, moment: Timestamp) -> bool {
+        moment.ms() <= self.expire_at
     }
 }
 
@@ -111,8 +137,35 @@ pub struct Outcome {
     pub effects: Effects,
 }
 
-/// Applies `check` to the stored bucket. `now` is the node's clock.
+/// Applies `check` to the stored bucket, dead or alive. `now` is the node's clock.
+///
+/// A dead bucket is as good as none: expiry equals absence.
+#[inline]
 pub fn decide(stored: Option<&Bucket>, check: &Check<'_>, now: Timestamp, rules: &Rules) -> Outcome {
-    let _ = (now, rules, check);
-    Outcome { bucket: stored.copied(), answer: Ok(crate::decision::Decision::default()), effects: Effects::default() }
+    let live = stored.filter(|bucket| bucket.is_alive(moment(bucket, check, now, rules.semantics)));
+    let mut outcome = match check.algorithm {
+        Algorithm::TokenBucket => token_bucket::decide(live, check, now, rules),
+        Algorithm::LeakyBucket => leaky_bucket::decide(live, check, now, rules),
+    };
+    if live.is_none() && outcome.bucket.is_none() && rules.semantics == Semantics::Exact {
+        // Nothing was taken. The bucket may be dead only for this check's clock, so it is left to those who lag.
+        outcome.bucket = stored.copied();
+    }
+    outcome
+}
+
+/// The time by which a bucket's life is judged. With exact semantics the check's own, so that a client whose
+/// clock lags does not find a new window with every call; the node's for scheduled checks and for keys in
+/// debt. With Gubernator's always the node's.
+fn moment(bucket: &Bucket, check: &Check<'_>, now: Timestamp, semantics: Semantics) -> Timestamp {
+    if semantics == Semantics::Gubernator || check.max_wait > 0 || bucket.in_debt(now) {
+        now
+    } else {
+        check.created_at
+    }
+}
+
+/// The duration is no calendar interval.
+fn calendar_error(kept: Option<Bucket>, algorithm: &'static str, effects: Effects) -> Outcome {
+    Outcome { bucket: kept, answer: Err(CheckError::InvalidCalendar(algorithm)), effects }
 }
