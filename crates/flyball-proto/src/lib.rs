@@ -1,6 +1,8 @@
 //! The wire: messages and services of `pb.gubernator`, generated from the files in `proto/` and committed, so
 //! that nobody needs a protobuf compiler. `tests/generated.rs` regenerates them and compares.
 
+pub mod convert;
+
 /// The generated code.
 #[allow(missing_docs, unreachable_pub, clippy::all, unused_qualifications, missing_debug_implementations)]
 #[rustfmt::skip]

@@ -1,0 +1,233 @@
+//! The node's two gRPC services, `V1` and `PeersV1`, to be mounted on any tonic server.
+//!
+//! They stand directly on tonic's unary handler instead of the generated server types, for two reasons. Every
+//! error a caller can provoke, also one that tonic finds before a handler runs, must read as the wire
+//! contract says and be counted; so the code that dispatches has to see the failure. And a call then costs
+//! one boxed future instead of three. Clients use the generated types as always.
+//!
+//! Limits: messages of at most [`MESSAGE_BYTES_MAX`] bytes, before and after decompression; gzip or no
+//! compression. A caller's deadline (`grpc-timeout`) also ends a call whose body is still arriving. (tonic's
+//! own `Server` watches that header too, and when it is first, the text is its.)
+
+mod codec;
+mod refusal;
+mod timeout;
+
+use std::convert::Infallible;
+use std::future::{Future, Ready, ready};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use prost::Message;
+use tonic::body::Body;
+use tonic::codec::CompressionEncoding;
+use tonic::codegen::StdError;
+use tonic::server::{Grpc, NamedService};
+use tonic::service::Routes;
+use tonic::transport::server::TcpConnectInfo;
+use tonic::{Code, Response, Status};
+use tower::{Service, service_fn};
+
+use self::codec::WireCodec;
+use crate::MESSAGE_BYTES_MAX;
+use crate::call::{Call, CallContext};
+use crate::error::CallError;
+use crate::method::{Method, PEERS_V1, V1};
+use crate::node::Node;
+use crate::pb;
+use crate::service::Inner;
+use crate::trace::TraceParent;
+
+type Answer = Result<http::Response<Body>, Infallible>;
+type BoxedAnswer = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// Both services, and the answer for everything else. Further services can be added.
+pub fn routes(node: &Node) -> Routes {
+    let routes = Routes::new(node.v1_service()).add_service(node.peers_service());
+    Routes::from(routes.into_axum_router().fallback_service(UnknownService)).prepare()
+}
+
+impl Node {
+    /// `pb.gubernator.V1`, for clients.
+    pub fn v1_service(&self) -> V1Service {
+        V1Service(self.clone())
+    }
+
+    /// `pb.gubernator.PeersV1`, for peers.
+    pub fn peers_service(&self) -> PeersV1Service {
+        PeersV1Service(self.clone())
+    }
+}
+
+/// `pb.gubernator.V1`; see [`Node::v1_service`].
+#[derive(Clone, Debug)]
+pub struct V1Service(Node);
+
+/// `pb.gubernator.PeersV1`; see [`Node::peers_service`].
+#[derive(Clone, Debug)]
+pub struct PeersV1Service(Node);
+
+/// Answers every call with UNIMPLEMENTED and says what is unknown: the fallback of a router.
+#[derive(Clone, Copy, Debug)]
+pub struct UnknownService;
+
+impl NamedService for V1Service {
+    const NAME: &'static str = V1;
+}
+
+impl NamedService for PeersV1Service {
+    const NAME: &'static str = PEERS_V1;
+}
+
+impl<B> Service<http::Request<B>> for V1Service
+where
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<StdError> + Send,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxedAnswer;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> BoxedAnswer {
+        let node = self.0.clone();
+        match request.uri().path() {
+            path if path == Method::GetRateLimits.path() => {
+                Box::pin(serve(node, Method::GetRateLimits, request, Inner::get_rate_limits))
+            }
+            path if path == Method::HealthCheck.path() => Box::pin(serve(
+                node,
+                Method::HealthCheck,
+                request,
+                |node, _: &pb::HealthCheckReq, _, call| node.health(call),
+            )),
+            path if path == Method::LiveCheck.path() => {
+                Box::pin(serve(node, Method::LiveCheck, request, |node, _: &pb::LiveCheckReq, _, _| {
+                    node.live()
+                }))
+            }
+            path => Box::pin(ready(Ok(refusal::unknown(path)))),
+        }
+    }
+}
+
+impl<B> Service<http::Request<B>> for PeersV1Service
+where
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<StdError> + Send,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxedAnswer;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> BoxedAnswer {
+        let node = self.0.clone();
+        match request.uri().path() {
+            path if path == Method::GetPeerRateLimits.path() => {
+                Box::pin(serve(node, Method::GetPeerRateLimits, request, Inner::get_peer_rate_limits))
+            }
+            path if path == Method::UpdatePeerGlobals.path() => {
+                Box::pin(serve(node, Method::UpdatePeerGlobals, request, Inner::update_peer_globals))
+            }
+            path => Box::pin(ready(Ok(refusal::unknown(path)))),
+        }
+    }
+}
+
+impl<B> Service<http::Request<B>> for UnknownService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Ready<Answer>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        ready(Ok(refusal::unknown(request.uri().path())))
+    }
+}
+
+/// How a method answers a message.
+type Handler<Q, A> = fn(&Inner, &Q, &CallContext, &mut Call<'_>) -> Result<A, CallError>;
+
+/// One call from its headers to its answer.
+async fn serve<B, Q, A>(
+    node: Node,
+    method: Method,
+    request: http::Request<B>,
+    handler: Handler<Q, A>,
+) -> Answer
+where
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<StdError> + Send,
+    Q: Message + Default + 'static,
+    A: Message + 'static,
+{
+    let inner = node.inner();
+    let mut call = Call::begin(&inner.metrics, inner.tracing.as_ref(), method, || {
+        (TraceParent::from_headers(request.headers()), peer_address(request.extensions()))
+    });
+    let response = match refusal::of_headers(request.headers()) {
+        Some(status) => status.into_http(),
+        None => unary(inner, request, handler, &mut call).await,
+    };
+    // Success tells its status in the trailers; a failure has no body and tells it in the headers.
+    let Some(status) = Status::from_header_map(response.headers()) else {
+        call.close(Code::Ok, None);
+        return Ok(response);
+    };
+    let (status, response) = match refusal::reworded(&status) {
+        Some(status) => (status.clone(), status.into_http()),
+        None => (status, response),
+    };
+    call.close(status.code(), Some(status.message()));
+    Ok(response)
+}
+
+async fn unary<B, Q, A>(
+    inner: &Inner,
+    request: http::Request<B>,
+    handler: Handler<Q, A>,
+    call: &mut Call<'_>,
+) -> http::Response<Body>
+where
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<StdError> + Send,
+    Q: Message + Default + 'static,
+    A: Message + 'static,
+{
+    let deadline = match timeout::deadline(request.headers()) {
+        Ok(deadline) => deadline,
+        Err(malformed) => return malformed.into_http(),
+    };
+    let context = CallContext { deadline, trace: TraceParent::default() };
+    let mut grpc = Grpc::new(WireCodec::default())
+        .accept_compressed(CompressionEncoding::Gzip)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let service = service_fn(|message: tonic::Request<Q>| {
+        let answer = handler(inner, message.get_ref(), &context, call);
+        ready(answer.map(Response::new).map_err(Status::from))
+    });
+    let response = grpc.unary(service, request);
+    let Some(deadline) = deadline else {
+        return response.await;
+    };
+    match tokio::time::timeout_at(deadline, response).await {
+        Ok(response) => response,
+        Err(_) => Status::from(CallError::DeadlineExceeded).into_http(),
+    }
+}
+
+/// Where the call came from, when the server that runs the service says so.
+fn peer_address(extensions: &http::Extensions) -> Option<SocketAddr> {
+    extensions.get::<TcpConnectInfo>()?.remote_addr()
+}

@@ -1,0 +1,168 @@
+//! The node: everything that answers checks, behind one handle.
+
+use std::sync::Arc;
+
+use flyball_core::{Answer, Request, Rules, Source};
+use flyball_proto::pb;
+use prost::Message;
+
+use crate::MESSAGE_BYTES_MAX;
+use crate::builder::NodeBuilder;
+use crate::call::{Call, CallContext};
+use crate::error::CallError;
+use crate::method::Method;
+use crate::metrics::Metrics;
+use crate::metrics::counters::Tally;
+use crate::service::Inner;
+
+/// A rate limiter node. Cloning gives another handle to the same node; dropping the last one stops it.
+///
+/// The methods named after the wire's ([`get_rate_limits`](Self::get_rate_limits) and so on) are what a
+/// network front end calls: they keep the books and the wire's limits. [`check`](Self::check) is for code in
+/// the same process.
+#[derive(Clone, Debug)]
+pub struct Node {
+    inner: Arc<Inner>,
+}
+
+impl From<Inner> for Node {
+    fn from(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
+    }
+}
+
+impl Node {
+    /// Starts building a node.
+    pub fn builder() -> NodeBuilder {
+        NodeBuilder::default()
+    }
+
+    /// Judges one request of a client, now. Counted as a check, not as a call.
+    pub fn check(&self, request: &Request<'_>) -> Answer {
+        let mut tally = Tally::default();
+        let answer = self.inner.apply(request, Source::Client, self.inner.clock.now(), &mut tally);
+        self.inner.metrics.slot().add(&tally);
+        answer
+    }
+
+    /// Judges several requests, all at the same moment and in their order. There is no limit on their number.
+    pub fn check_many(&self, requests: &[Request<'_>]) -> Vec<Answer> {
+        let mut tally = Tally::default();
+        let now = self.inner.clock.now();
+        let apply = |request| self.inner.apply(request, Source::Client, now, &mut tally);
+        let answers = requests.iter().map(apply).collect();
+        self.inner.metrics.slot().add(&tally);
+        answers
+    }
+
+    /// `V1.GetRateLimits`: answers in the order of the items. A bad item gets an error of its own.
+    ///
+    /// # Errors
+    /// Too many items, too large a message, or a deadline that has passed; nothing was applied then.
+    pub async fn get_rate_limits(
+        &self,
+        request: pb::GetRateLimitsReq,
+        context: CallContext,
+    ) -> Result<pb::GetRateLimitsResp, CallError> {
+        let mut call = self.begin(Method::GetRateLimits, &context);
+        let answer = match message_size(&request) {
+            Ok(()) => self.inner.get_rate_limits(&request, &context, &mut call),
+            Err(error) => Err(error),
+        };
+        call.finish(answer)
+    }
+
+    /// `PeersV1.GetPeerRateLimits`: like [`get_rate_limits`](Self::get_rate_limits), for items that a peer
+    /// already looked at. Never forwards.
+    ///
+    /// # Errors
+    /// As [`get_rate_limits`](Self::get_rate_limits).
+    pub async fn get_peer_rate_limits(
+        &self,
+        request: pb::GetPeerRateLimitsReq,
+        context: CallContext,
+    ) -> Result<pb::GetPeerRateLimitsResp, CallError> {
+        let mut call = self.begin(Method::GetPeerRateLimits, &context);
+        let answer = match message_size(&request) {
+            Ok(()) => self.inner.get_peer_rate_limits(&request, &context, &mut call),
+            Err(error) => Err(error),
+        };
+        call.finish(answer)
+    }
+
+    /// `PeersV1.UpdatePeerGlobals`: takes over what the owner of GLOBAL keys says about them. Items without a
+    /// status are skipped and counted.
+    ///
+    /// # Errors
+    /// Too large a message, or a deadline that has passed; nothing was applied then.
+    pub async fn update_peer_globals(
+        &self,
+        request: pb::UpdatePeerGlobalsReq,
+        context: CallContext,
+    ) -> Result<pb::UpdatePeerGlobalsResp, CallError> {
+        let mut call = self.begin(Method::UpdatePeerGlobals, &context);
+        let answer = match message_size(&request) {
+            Ok(()) => self.inner.update_peer_globals(&request, &context, &mut call),
+            Err(error) => Err(error),
+        };
+        call.finish(answer)
+    }
+
+    /// `V1.HealthCheck`: whether the node and the peers it knows are well. A node alone is well and its own
+    /// only peer.
+    ///
+    /// # Errors
+    /// [`CallError::ShuttingDown`] once it is closing. An unhealthy node is an error on the wire.
+    pub fn health(&self) -> Result<pb::HealthCheckResp, CallError> {
+        let mut call = self.begin(Method::HealthCheck, &CallContext::default());
+        let answer = self.inner.health(&mut call);
+        call.finish(answer)
+    }
+
+    /// `V1.LiveCheck`: whether the process runs.
+    ///
+    /// # Errors
+    /// [`CallError::ShuttingDown`] once it is closing.
+    pub fn live(&self) -> Result<pb::LiveCheckResp, CallError> {
+        let call = self.begin(Method::LiveCheck, &CallContext::default());
+        call.finish(self.inner.live())
+    }
+
+    /// Whether this node can answer checks, for readiness probes. It can until it is closing.
+    pub fn is_ready(&self) -> bool {
+        !self.inner.closing.is_cancelled()
+    }
+
+    /// Says goodbye: health, liveness and readiness fail from here on, and background work stops. Checks that
+    /// still arrive are answered, so that callers can be drained.
+    pub async fn close(&self) {
+        self.inner.closing.cancel();
+    }
+
+    /// The rules by which the node judges.
+    pub fn rules(&self) -> &Rules {
+        &self.inner.rules
+    }
+
+    /// The node's counters and their page.
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    fn begin(&self, method: Method, context: &CallContext) -> Call<'_> {
+        let inner = &*self.inner;
+        Call::begin(&inner.metrics, inner.tracing.as_ref(), method, || (context.trace.clone(), None))
+    }
+}
+
+/// gRPC refuses large messages before they are decoded; what comes another way is measured here.
+fn message_size(message: &impl Message) -> Result<(), CallError> {
+    match message.encoded_len() {
+        bytes if bytes > MESSAGE_BYTES_MAX => Err(CallError::MessageTooLarge(bytes)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,11 @@
+//! A node from outside: through its services and through its handle.
+
+// Helpers of tests: a panic there is the failure it should be.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod embedding;
+mod metrics;
+mod network;
+mod traces;
+mod wire;
