@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use flyball_core::store::Store;
 use flyball_core::time::Clock;
@@ -84,6 +85,7 @@ impl NodeBuilder {
             clock,
             metrics,
             tracing: self.tracing,
+            draining: AtomicBool::new(false),
             closing: closing.clone(),
             _stop: closing.drop_guard(),
         })

@@ -1,6 +1,7 @@
 //! The node: everything that answers checks, behind one handle.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use flyball_core::{Answer, Request, Rules, Source};
 use flyball_proto::pb;
@@ -128,14 +129,21 @@ impl Node {
         call.finish(self.inner.live())
     }
 
-    /// Whether this node can answer checks, for readiness probes. It can until it is closing.
+    /// Whether this node wants checks, for readiness probes. It does until it drains or closes.
     pub fn is_ready(&self) -> bool {
-        !self.inner.closing.is_cancelled()
+        !self.inner.draining.load(Ordering::Relaxed) && !self.inner.closing.is_cancelled()
+    }
+
+    /// Asks to be sent no more: readiness fails from here on, so that load balancers turn away. Everything else
+    /// goes on: the node answers, and it is as healthy and alive as before.
+    pub fn drain(&self) {
+        self.inner.draining.store(true, Ordering::Relaxed);
     }
 
     /// Says goodbye: health, liveness and readiness fail from here on, and background work stops. Checks that
-    /// still arrive are answered, so that callers can be drained.
+    /// still arrive are answered.
     pub async fn close(&self) {
+        self.drain();
         self.inner.closing.cancel();
     }
 

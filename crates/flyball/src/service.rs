@@ -4,6 +4,7 @@
 //! check is a locked shard and a pure function: no task, no channel, no await.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use flyball_core::store::{Role, Store, StoredKey};
@@ -33,6 +34,8 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Metrics,
     pub(crate) tracing: Option<Tracing>,
+    /// Set once; from then on the node asks not to be sent more.
+    pub(crate) draining: AtomicBool,
     pub(crate) closing: CancellationToken,
     pub(crate) _stop: DropGuard,
 }

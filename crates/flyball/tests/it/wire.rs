@@ -341,6 +341,11 @@ async fn a_node_alone_is_healthy_until_it_closes() {
     call(&node, LIVE, &[], &pb::LiveCheckReq {}).await.decode::<pb::LiveCheckResp>();
     assert!(node.is_ready());
 
+    node.drain();
+    assert!(!node.is_ready());
+    assert_eq!(node.health().unwrap(), expected, "only readiness is about draining");
+    node.live().unwrap();
+
     node.close().await;
     let closing = (Code::Unavailable, "server is shutting down");
     assert_eq!(call(&node, HEALTH, &[], &pb::HealthCheckReq {}).await.error(), closing);
