@@ -1,0 +1,98 @@
+//! `flyball config`: what the daemon would be told, and by whom.
+
+use flyball_server::config::{self, ConfigError, Loaded, ServeArgs};
+use serde_json::json;
+
+use crate::exit::Exit;
+use crate::output;
+
+/// Show the settings `serve` would run with, and where each comes from
+///
+/// Takes the same flags, files and environment as `serve` and judges them the same way, but starts nothing.
+/// Secrets are not shown.
+#[derive(clap::Args, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Only say whether the configuration is valid; all mistakes are listed
+    #[arg(long)]
+    validate: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: ServeArgs,
+}
+
+const HELP: &str = "\
+Examples:
+  flyball config
+  flyball config --validate --config /etc/gubernator.conf
+  flyball config --json | jq '.settings[] | select(.origin != \"default\")'
+
+JSON: settings [{name, variable, value, origin}], warnings [text], and problems
+[{name, value, origin, advice}]. With problems there are no settings.
+
+Exit codes:
+  0  valid, perhaps with warnings
+  1  not valid; all mistakes are listed
+  2  the command line makes no sense
+
+Environment:
+  every setting has a variable; docs/configuration.md names them";
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let loaded = config::load(&args.settings, std::env::vars_os(), config::read_file);
+    if args.json {
+        output::line(&json(&loaded, args.validate).to_string())?;
+        return Ok(match loaded {
+            Ok(_) => Exit::Success,
+            Err(error) => Exit::Invalid(error.exit_code()),
+        });
+    }
+    let loaded = loaded?;
+    for warning in &loaded.warnings {
+        output::warning(&warning.to_string());
+    }
+    output::print(&if args.validate { "the configuration is valid\n".to_owned() } else { table(&loaded) })?;
+    Ok(Exit::Success)
+}
+
+/// Name, value and origin of each setting, in columns.
+fn table(loaded: &Loaded) -> String {
+    let settings = loaded.effective();
+    let width = |of: fn(&config::Effective) -> usize| settings.iter().map(of).max().unwrap_or(0);
+    let (names, values) =
+        (width(|setting| setting.name.len()), width(|setting| setting.value.chars().count()));
+    // One long value must not push all origins off the screen.
+    let values = values.min(32);
+    settings
+        .iter()
+        .map(|setting| {
+            let value = if setting.value.is_empty() { "-" } else { &setting.value };
+            format!("{:names$}  {value:values$}  {}\n", setting.name, setting.origin)
+        })
+        .collect()
+}
+
+fn json(loaded: &Result<Loaded, ConfigError>, validate: bool) -> serde_json::Value {
+    let (settings, warnings, problems) = match loaded {
+        Ok(loaded) => {
+            let settings = if validate { Vec::new() } else { loaded.effective() };
+            (settings, loaded.warnings.as_slice(), [].as_slice())
+        }
+        Err(error) => (Vec::new(), [].as_slice(), error.problems()),
+    };
+    let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    let problems: Vec<_> = problems
+        .iter()
+        .map(|problem| {
+            json!({
+                "name": problem.name,
+                "value": problem.value,
+                "origin": problem.origin.to_string(),
+                "advice": problem.advice,
+            })
+        })
+        .collect();
+    json!({ "settings": settings, "warnings": warnings, "problems": problems })
+}

@@ -1,0 +1,80 @@
+//! `flyball serve`: the daemon, from the command line to the exit code. What it does in between is
+//! [`flyball_server`].
+
+use anyhow::Context as _;
+use flyball_server::config::{self, Config, LogFormat, LogLevel, ServeArgs};
+use flyball_server::daemon::Daemon;
+use flyball_server::shutdown::Signals;
+use flyball_server::telemetry::logs::{self, Shape};
+use tracing::level_filters::LevelFilter;
+
+use crate::exit::Exit;
+use crate::version;
+
+/// Run a node
+///
+/// Without any configuration it is a healthy cluster of one that answers gRPC on 127.0.0.1:1051 and HTTP on
+/// 127.0.0.1:1050. Settings come, from weakest to strongest, from the defaults, TOML files, the environment
+/// (GUBER_… and FLYBALL_…), KEY=VALUE files, and flags; `flyball config` shows the outcome.
+#[derive(clap::Args, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    settings: ServeArgs,
+}
+
+const HELP: &str = "\
+Examples:
+  flyball serve
+  flyball serve --grpc-address 0.0.0.0:1051 --http-address 0.0.0.0:1050
+  flyball serve --config /etc/gubernator.conf --semantics gubernator
+
+SIGTERM and SIGINT stop the node gracefully, within a bound; a second signal stops it at once.
+
+Exit codes:
+  0  stopped because it was asked to
+  1  it could not start: all mistakes in the configuration are listed, or the port that is in use
+  2  the command line makes no sense
+  128 + the signal's number  stopped at once by a second signal
+
+Environment:
+  every setting has a variable; `flyball serve --help` and docs/configuration.md name them";
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let loaded = config::load(&args.settings, std::env::vars_os(), config::read_file)?;
+    log(&loaded.config)?;
+    tracing::info!(version = version::line(), "flyball");
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the threads of the node")?;
+    let outcome = runtime.block_on(async {
+        // From here on a signal is kept, so that one during the start stops the node as soon as it runs.
+        let signals = Signals::of_process().context("cannot wait for signals")?;
+        let daemon = Daemon::start(loaded.config).await?;
+        Ok(Exit::Stopped(daemon.run(signals).await))
+    });
+    // Whatever did not end within the stop's bound is not waited for.
+    runtime.shutdown_background();
+    outcome
+}
+
+fn log(config: &Config) -> anyhow::Result<()> {
+    let level = match config.log.level {
+        // Nothing is logged at the two levels above errors.
+        LogLevel::Panic | LogLevel::Fatal => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let shape = match config.log.format {
+        LogFormat::Text => Shape::Text,
+        LogFormat::Json => Shape::Json,
+    };
+    logs::init(level, shape).context("cannot start the log")
+}

@@ -1,0 +1,11 @@
+//! The real binary from outside: what it prints, how it ends, what it does to a node. Needs nothing but the
+//! loopback interface.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod bench;
+mod check;
+mod command_line;
+mod healthcheck;
+mod reference;
+mod serve;
+mod support;
