@@ -1,0 +1,419 @@
+//! The settings of the original and our own. Those of OpenTelemetry are in [`super::otel_rows`].
+
+use super::Config;
+use super::table::Section::{Addresses, Cluster, Lifecycle, Logs, Rules, Store, Traces};
+use super::table::{Field, Setting, field};
+use super::values::whole_number;
+
+/// Fields whose bounds are narrower than their type's.
+const BATCH_LIMIT: Field = Field { set: batch_limit, ..field!(batch.limit, zero = default) };
+const REPLICAS: Field = Field { set: replicas, ..field!(peer_picker.replicas, zero = default) };
+const SHARDS: Field = Field { set: shards, ..field!(cache.shards, zero = default) };
+const WAIT_CEILING: Field = Field { set: wait_ceiling, ..field!(schedule_max_wait, zero = default) };
+
+fn batch_limit(config: &mut Config, text: &str) -> Result<(), String> {
+    let field = field!(batch.limit, zero = default);
+    match whole_number(text, 1_001, i64::MAX) {
+        // The original's words, which its users may look for.
+        Ok(_) => Err("Behaviors.BatchLimit cannot exceed '1000'".to_owned()),
+        Err(_) => (field.set)(config, text),
+    }
+}
+
+fn replicas(config: &mut Config, text: &str) -> Result<(), String> {
+    // Each peer puts as many points on every ring of every node.
+    whole_number(text, 0, 65_536)?;
+    (field!(peer_picker.replicas, zero = default).set)(config, text)
+}
+
+fn shards(config: &mut Config, text: &str) -> Result<(), String> {
+    whole_number(text, 0, 4_096)?;
+    (field!(cache.shards, zero = default).set)(config, text)
+}
+
+fn wait_ceiling(config: &mut Config, text: &str) -> Result<(), String> {
+    (field!(schedule_max_wait, zero = default).set)(config, text).map_err(|expected| {
+        match super::duration::parse(text) {
+            // The original's words again.
+            Err(super::duration::Bad::Negative) => "Behaviors.ScheduleMaxWait cannot be negative".to_owned(),
+            _ => expected,
+        }
+    })
+}
+
+/// In the order of the reference page.
+pub(super) const ROWS: [Setting; 38] = [
+    Setting::new(
+        Rules,
+        "semantics",
+        &["FLYBALL_SEMANTICS"],
+        field!(semantics),
+        "Which set of answers the node gives. `exact` is what a careful user of a rate limiter expects; \
+         `gubernator` equals Gubernator v2.21.0 answer by answer, oddities included, for a cluster that \
+         runs both during a migration. The same on every node.",
+    )
+    .default("exact")
+    .flag("semantics"),
+    Setting::new(
+        Rules,
+        "time_zone",
+        &["FLYBALL_TIME_ZONE"],
+        field!(time_zone),
+        "Time zone in which calendar limits begin and end, an IANA name such as `Europe/Berlin`. The \
+         variable `TZ` is not read. The same on every node.",
+    )
+    .default("UTC")
+    .flag("time-zone"),
+    Setting::new(
+        Rules,
+        "created_at_tolerance",
+        &["FLYBALL_CREATED_AT_TOLERANCE"],
+        field!(created_at_tolerance),
+        "How far a client's `created_at` may lie from this node's clock, each way. Beyond it the time is \
+         moved to the nearer edge and counted. With `gubernator` semantics any time is believed.",
+    )
+    .default("5s")
+    .flag("created-at-tolerance"),
+    Setting::new(
+        Rules,
+        "key_bytes_max",
+        &["FLYBALL_KEY_BYTES_MAX"],
+        field!(key_bytes_max),
+        "Longest `name` plus `unique_key`, in bytes. A longer pair is an error of its item. No bound with \
+         `gubernator` semantics.",
+    )
+    .default("4096")
+    .flag("key-bytes-max"),
+    Setting::new(
+        Rules,
+        "schedule_max_wait",
+        &["GUBER_SCHEDULE_MAX_WAIT"],
+        WAIT_CEILING,
+        "Longest wait that is booked for a check with `max_wait`, in whole milliseconds. It holds for the \
+         keys this node owns: set the same value on every node, or keys differ. Below 1ms every booking \
+         is refused.",
+    )
+    .default("5m")
+    .flag("schedule-max-wait"),
+    Setting::new(
+        Addresses,
+        "grpc.address",
+        &["GUBER_GRPC_ADDRESS"],
+        field!(grpc.address),
+        "Where gRPC is served. `0.0.0.0:1051` or `:1051` listens on every interface; port 0 lets the \
+         system choose.",
+    )
+    .default("127.0.0.1:1051")
+    .flag("grpc-address"),
+    Setting::new(
+        Addresses,
+        "grpc.reflection",
+        &["FLYBALL_GRPC_REFLECTION"],
+        field!(grpc.reflection),
+        "Serve gRPC server reflection, so that tools can ask what can be called.",
+    )
+    .default("true")
+    .flag("grpc-reflection"),
+    Setting::new(
+        Addresses,
+        "grpc.health",
+        &["FLYBALL_GRPC_HEALTH"],
+        field!(grpc.health),
+        "Serve the standard gRPC health service.",
+    )
+    .default("true")
+    .flag("grpc-health"),
+    Setting::new(
+        Addresses,
+        "grpc.max_connection_age_seconds",
+        &["GUBER_GRPC_MAX_CONN_AGE_SEC"],
+        field!(grpc.max_connection_age_seconds, zero = default),
+        "Seconds a gRPC connection may live before the client is asked to open a new one; it then has as \
+         long again to finish its calls. 0 is without bound.",
+    )
+    .default("0")
+    .flag("grpc-max-connection-age"),
+    Setting::new(
+        Addresses,
+        "http.address",
+        &["GUBER_HTTP_ADDRESS"],
+        field!(http.address),
+        "Where HTTP is served: the JSON API, metrics and health. The same forms as for gRPC; also the \
+         address that `flyball healthcheck` asks.",
+    )
+    .default("127.0.0.1:1050")
+    .flag("http-address"),
+    Setting::new(
+        Addresses,
+        "http.health_routes",
+        &["FLYBALL_HTTP_HEALTH_ROUTES"],
+        field!(http.health_routes),
+        "Serve `/healthz`, `/livez` and `/readyz`.",
+    )
+    .default("true")
+    .flag("http-health-routes"),
+    Setting::new(
+        Addresses,
+        "http.openapi",
+        &["FLYBALL_HTTP_OPENAPI"],
+        field!(http.openapi),
+        "Serve `/openapi.json`, the description of the JSON API.",
+    )
+    .default("true")
+    .flag("http-openapi"),
+    Setting::new(
+        Addresses,
+        "node.advertise_address",
+        &["GUBER_ADVERTISE_ADDRESS"],
+        field!(node.advertise_address),
+        "Address under which peers know this node, and its identity on the ring: compared as written, so \
+         `localhost:1051` and `127.0.0.1:1051` are two nodes. A host that means every interface is \
+         replaced by an address of this machine.",
+    )
+    .without("the gRPC address")
+    .flag("advertise-address"),
+    Setting::new(
+        Addresses,
+        "node.instance_id",
+        &["GUBER_INSTANCE_ID"],
+        field!(node.instance_id),
+        "Name of this instance in logs and traces.",
+    )
+    .without("the container's id, else random")
+    .flag("instance-id"),
+    Setting::new(
+        Addresses,
+        "node.data_center",
+        &["GUBER_DATA_CENTER"],
+        field!(node.data_center),
+        "Data center of this node.",
+    )
+    .without("no data center")
+    .flag("data-center"),
+    Setting::new(
+        Store,
+        "cache.bytes",
+        &["FLYBALL_CACHE_BYTES"],
+        field!(cache.bytes),
+        "Memory for buckets. When it is full, the bucket that is nearest to full of a few that are drawn \
+         makes room, never silently: `gubernator_unexpired_evictions_count` counts it.",
+    )
+    .default("256MiB")
+    .flag("cache-bytes"),
+    Setting::new(
+        Store,
+        "cache.entries",
+        &["GUBER_CACHE_SIZE"],
+        field!(cache.entries, zero = default),
+        "Most buckets that are kept, over all shards.",
+    )
+    .without("bounded by bytes alone")
+    .flag("cache-size"),
+    Setting::new(
+        Store,
+        "cache.shards",
+        &["GUBER_WORKER_COUNT"],
+        SHARDS,
+        "Parts of the store with a lock of their own, at most 4096. More parts let more cores work at \
+         once.",
+    )
+    .without("by the number of CPUs")
+    .flag("worker-count"),
+    Setting::new(
+        Lifecycle,
+        "shutdown.delay_seconds",
+        &["GUBER_GRACEFUL_TERMINATION_DELAY_SEC"],
+        field!(shutdown.delay_seconds, zero = default),
+        "Seconds between SIGTERM and the moment the listeners close. In that time the node serves but \
+         says that it is not ready, so that load balancers turn away.",
+    )
+    .default("0")
+    .flag("shutdown-delay"),
+    Setting::new(
+        Lifecycle,
+        "shutdown.timeout",
+        &["FLYBALL_SHUTDOWN_TIMEOUT"],
+        field!(shutdown.timeout),
+        "Bound of the graceful stop that follows the delay. Calls that are still running then are cut \
+         off. A second signal stops at once.",
+    )
+    .default("10s")
+    .flag("shutdown-timeout"),
+    Setting::new(
+        Lifecycle,
+        "healthcheck.attempts",
+        &["GUBER_HTTP_RETRY_COUNT"],
+        field!(healthcheck.attempts, zero = default),
+        "How often `flyball healthcheck` asks before it gives up, half a second apart.",
+    )
+    .default("1"),
+    Setting::new(
+        Logs,
+        "log.level",
+        &["GUBER_LOG_LEVEL"],
+        field!(log.level),
+        "Least important line that is logged.",
+    )
+    .default("info")
+    .flag("log-level"),
+    Setting::new(
+        Logs,
+        "log.format",
+        &["GUBER_LOG_FORMAT"],
+        field!(log.format),
+        "How log lines are written, to standard error.",
+    )
+    .default("text")
+    .flag("log-format"),
+    Setting::new(
+        Logs,
+        "log.debug",
+        &["GUBER_DEBUG"],
+        field!(log.debug),
+        "Short for log level `debug`. It beats a log level from the same source or a weaker one.",
+    )
+    .default("false")
+    .flag("debug"),
+    Setting::new(
+        Logs,
+        "metrics.flags",
+        &["GUBER_METRIC_FLAGS"],
+        field!(metrics.flags),
+        "Extra metrics. `os` adds CPU, memory and file descriptors of the process; `golang` is accepted \
+         and adds nothing, there being no such runtime.",
+    )
+    .without("none")
+    .flag("metric-flags"),
+    Setting::new(
+        Cluster,
+        "discovery.type",
+        &["GUBER_PEER_DISCOVERY_TYPE"],
+        field!(discovery.kind),
+        "How peers are found. This version serves as a cluster of one, which is `none`; the other words \
+         are known and refused.",
+    )
+    .without("a cluster of one")
+    .flag("peer-discovery-type"),
+    Setting::new(
+        Cluster,
+        "batch.timeout",
+        &["GUBER_BATCH_TIMEOUT"],
+        field!(batch.timeout, zero = default),
+        "Bound of one forward to a peer. Also added to the tolerance of `created_at` for what a peer \
+         forwards.",
+    )
+    .default("500ms")
+    .flag("batch-timeout")
+    .cluster(),
+    Setting::new(
+        Cluster,
+        "batch.limit",
+        &["GUBER_BATCH_LIMIT"],
+        BATCH_LIMIT,
+        "Most items in one call to a peer, at most 1000.",
+    )
+    .default("1000")
+    .flag("batch-limit")
+    .cluster(),
+    Setting::new(
+        Cluster,
+        "batch.wait",
+        &["GUBER_BATCH_WAIT"],
+        field!(batch.wait, zero = default),
+        "How long items for a peer are gathered.",
+    )
+    .default("500us")
+    .flag("batch-wait")
+    .cluster(),
+    Setting::new(
+        Cluster,
+        "batch.disabled",
+        &["GUBER_DISABLE_BATCHING"],
+        field!(batch.disabled),
+        "Forward every item alone and at once.",
+    )
+    .default("false")
+    .flag("disable-batching")
+    .cluster(),
+    Setting::new(
+        Cluster,
+        "global.timeout",
+        &["GUBER_GLOBAL_TIMEOUT"],
+        field!(global.timeout, zero = default),
+        "Bound of one exchange of GLOBAL limits with a peer.",
+    )
+    .default("500ms")
+    .flag("global-timeout")
+    .cluster(),
+    Setting::new(
+        Cluster,
+        "global.batch_limit",
+        &["GUBER_GLOBAL_BATCH_LIMIT"],
+        field!(global.batch_limit, zero = default),
+        "Keys that start an exchange of GLOBAL limits before its time.",
+    )
+    .default("1000")
+    .flag("global-batch-limit")
+    .cluster(),
+    Setting::new(
+        Cluster,
+        "global.sync_wait",
+        &["GUBER_GLOBAL_SYNC_WAIT"],
+        field!(global.sync_wait, zero = default),
+        "Time between exchanges of GLOBAL limits.",
+    )
+    .default("100ms")
+    .flag("global-sync-wait")
+    .cluster(),
+    Setting::new(
+        Cluster,
+        "global.force",
+        &["GUBER_FORCE_GLOBAL"],
+        field!(global.force),
+        "Treat every check as GLOBAL. A check with `max_wait` is then an error, since the two exclude \
+         each other.",
+    )
+    .default("false")
+    .flag("force-global"),
+    Setting::new(
+        Cluster,
+        "peer_picker.type",
+        &["GUBER_PEER_PICKER"],
+        field!(peer_picker.kind),
+        "How the owner of a key is found. Naming the method changes the default hash to `fnv1a`. The same \
+         on every node.",
+    )
+    .without("`replicated-hash` with `fnv1` and 512 replicas")
+    .flag("peer-picker")
+    .cluster(),
+    Setting::new(
+        Cluster,
+        "peer_picker.hash",
+        &["GUBER_PEER_PICKER_HASH"],
+        field!(peer_picker.hash),
+        "Hash of the ring. Read only when the method is named.",
+    )
+    .default("fnv1a")
+    .flag("peer-picker-hash")
+    .cluster(),
+    Setting::new(
+        Cluster,
+        "peer_picker.replicas",
+        &["GUBER_REPLICATED_HASH_REPLICAS"],
+        REPLICAS,
+        "Points of each peer on the ring, at most 65536. Read only when the method is named.",
+    )
+    .default("512")
+    .flag("replicated-hash-replicas")
+    .cluster(),
+    Setting::new(
+        Traces,
+        "tracing.level",
+        &["GUBER_TRACING_LEVEL"],
+        field!(tracing.level),
+        "Which of the node's own spans are made. `ERROR` none: the spans of incoming calls remain; `INFO` \
+         all but those of calls to peers; `DEBUG` all.",
+    )
+    .default("INFO")
+    .flag("tracing-level"),
+];
