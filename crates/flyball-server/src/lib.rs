@@ -1,1 +1,16 @@
-//! x
+//! The flyball daemon: everything around a [`flyball::Node`] that makes it a process. Read in the order of the
+//! modules: what it was told ([`config`]), the whole from start to stop ([`daemon`]), how it is asked to end
+//! ([`shutdown`]), its ports ([`listen`], [`grpc`], [`http`]), and what operators see of it ([`telemetry`]).
+//!
+//! A program is linear on top of this: read the configuration, start the daemon, run it, let it drain.
+
+pub mod config;
+pub mod daemon;
+pub mod grpc;
+pub mod http;
+pub mod listen;
+pub mod shutdown;
+pub mod telemetry;
+
+pub use config::Config;
+pub use daemon::Daemon;

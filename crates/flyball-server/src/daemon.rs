@@ -1,0 +1,250 @@
+//! The daemon: everything built in order, run, and taken down in reverse order.
+//!
+//! # The way out
+//! 1. The node says that it is not ready and `grpc.health.v1` says NOT_SERVING, while everything is served as before:
+//!    load balancers turn away during the termination delay (none by default).
+//! 2. The ports close. Idle connections end at once (GOAWAY, `Connection: close`), others with their last open
+//!    call. Calls that are still open when the bound is over are cut.
+//! 3. The node closes, then spans that wait for a collector get one second to leave.
+//!
+//! Each step has a bound, so a stop ends whatever clients, peers or collectors do. A second signal skips the rest:
+//! then only the operating system tidies up.
+//!
+//! Nothing here is global: a program, or a test, may run several daemons. What a process has once (its log, its
+//! signals) is installed by the program and handed in.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::time::Duration;
+
+use flyball::{Metrics, MetricsOptions, Node, Settings, TraceLevel};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, HostFacts, TracingLevel};
+use crate::grpc::{GrpcOptions, GrpcServer, Health};
+use crate::http::{self, HttpOptions, HttpService};
+use crate::listen::{self, ListenError, Purpose};
+use crate::shutdown::{Signal, Signals};
+use crate::telemetry::traces::{Traces, TracesError};
+
+/// Why a daemon did not start. One line that says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A port could not be opened.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The exporter of traces cannot be built from what was configured.
+    #[error(transparent)]
+    Traces(#[from] TracesError),
+    /// The operating system refused something a running process needs.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+/// How a daemon's run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the exit code of the process depends on it"]
+pub enum Exit {
+    /// It was asked to stop and did; no call was cut.
+    Drained,
+    /// It was asked to stop and did, but calls that outlasted the bound were cut.
+    Cut,
+    /// This second signal stopped it at once.
+    Forced(Signal),
+    /// A port stopped being served by a bug of ours.
+    Broken,
+}
+
+impl Exit {
+    /// The exit code of the process: 0 after a stop that was asked for, 128 + the signal's number after a second
+    /// signal, 1 after a bug.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Drained | Self::Cut => 0,
+            Self::Forced(signal) => signal.exit_code(),
+            Self::Broken => 1,
+        }
+    }
+}
+
+/// A running node with its ports. Dropping it stops everything at once.
+#[derive(Debug)]
+pub struct Daemon {
+    node: Node,
+    grpc_address: SocketAddr,
+    http_address: SocketAddr,
+    health: Health,
+    traces: Option<Traces>,
+    servers: JoinSet<()>,
+    drain: CancellationToken,
+    delay: Duration,
+    bound: Duration,
+}
+
+impl Daemon {
+    /// Opens the ports and serves. When this returns, calls are answered.
+    ///
+    /// Must be called within a tokio runtime, whose tasks the daemon's are.
+    ///
+    /// # Errors
+    /// A port cannot be opened, or the exporter of traces cannot be built. Nothing is left behind.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let grpc_listener = listen::bind(Purpose::Grpc, &config.grpc.address.to_string()).await?;
+        let http_listener = listen::bind(Purpose::Http, &config.http.address.to_string()).await?;
+        let grpc_address = grpc_listener.local_addr()?;
+        let http_address = http_listener.local_addr()?;
+
+        let host = host_facts();
+        let instance = config.instance_id(&host);
+        let traces = Traces::start(&config, &instance)?;
+        let node = node(&config, &host, grpc_address.port(), traces.as_ref()).await;
+
+        let drain = CancellationToken::new();
+        let grpc = GrpcServer::new(&node, &grpc_options(&config)).await;
+        let health = grpc.health();
+        let http = HttpService::new(node.clone(), http_options(&config));
+        let mut servers = JoinSet::new();
+        servers.spawn(grpc.run(grpc_listener, drain.clone()));
+        servers.spawn(http::serve(http_listener, http, drain.clone()));
+        tracing::info!(address = %grpc_address, instance, "serving gRPC");
+        tracing::info!(address = %http_address, instance, "serving HTTP");
+
+        let delay = Duration::from_secs(config.shutdown.delay_seconds.into());
+        let bound = config.shutdown.timeout;
+        Ok(Self { node, grpc_address, http_address, health, traces, servers, drain, delay, bound })
+    }
+
+    /// Where gRPC is served; the real port when 0 was asked for.
+    pub fn grpc_address(&self) -> SocketAddr {
+        self.grpc_address
+    }
+
+    /// Where HTTP is served; the real port when 0 was asked for.
+    pub fn http_address(&self) -> SocketAddr {
+        self.http_address
+    }
+
+    /// The node inside.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Serves until the first of `signals`, then stops gracefully; a second signal stops at once.
+    pub async fn run(mut self, mut signals: Signals) -> Exit {
+        tokio::select! {
+            biased;
+            signal = signals.next() => tracing::info!(%signal, "stopping; a second signal stops at once"),
+            Some(_) = self.servers.join_next() => {
+                tracing::error!("a listener ended by itself; stopping");
+                let _ = self.stop().await;
+                return Exit::Broken;
+            }
+        }
+        let stop = self.stop_after_delay();
+        tokio::select! {
+            biased;
+            exit = stop => exit,
+            signal = signals.next() => {
+                tracing::warn!(%signal, "stopped at once; open calls were cut");
+                Exit::Forced(signal)
+            }
+        }
+    }
+
+    async fn stop_after_delay(self) -> Exit {
+        self.announce_stop().await;
+        if !self.delay.is_zero() {
+            tracing::info!(delay = ?self.delay, "not ready any more; still serving before the ports close");
+            tokio::time::sleep(self.delay).await;
+        }
+        self.stop().await
+    }
+
+    /// Stops gracefully, without the termination delay: open calls are answered, within the configured bound.
+    pub async fn stop(mut self) -> Exit {
+        self.announce_stop().await;
+
+        self.drain.cancel();
+        self.health.end_watches().await;
+        let servers = &mut self.servers;
+        let drained = timeout(self.bound, async { while servers.join_next().await.is_some() {} }).await;
+        let exit = match drained {
+            Ok(()) => Exit::Drained,
+            Err(_) => {
+                tracing::warn!(bound = ?self.bound, "calls were still open at the bound of the stop; they are cut");
+                self.servers.shutdown().await;
+                Exit::Cut
+            }
+        };
+
+        self.node.close().await;
+        if let Some(traces) = self.traces.take() {
+            traces.flush_and_stop().await;
+        }
+        tracing::info!("stopped");
+        exit
+    }
+
+    async fn announce_stop(&self) {
+        self.node.drain();
+        self.health.not_serving().await;
+    }
+}
+
+/// The node that `config` describes, on the port where gRPC really listens.
+async fn node(config: &Config, host: &HostFacts, grpc_port: u16, traces: Option<&Traces>) -> Node {
+    let mut advertised = config.advertise_address(grpc_port);
+    if advertised.is_wildcard() {
+        advertised.host = listen::own_address().await.to_string();
+    }
+    let settings = Settings {
+        advertise_address: advertised.to_string(),
+        data_center: config.node.data_center.clone(),
+        rules: config.rules(),
+        store: config.store_settings(host),
+    };
+    let metrics =
+        Metrics::new(MetricsOptions { process: config.metrics.flags.os, ..MetricsOptions::default() });
+    let builder = Node::builder().settings(settings).metrics(metrics);
+    match traces {
+        Some(traces) => builder.tracer(traces.tracer(), trace_level(config.tracing.level)),
+        None => builder,
+    }
+    .build()
+}
+
+fn grpc_options(config: &Config) -> GrpcOptions {
+    let age = config.grpc.max_connection_age_seconds;
+    GrpcOptions {
+        reflection: config.grpc.reflection,
+        health: config.grpc.health,
+        max_connection_age: (age > 0).then(|| Duration::from_secs(age.into())),
+    }
+}
+
+fn http_options(config: &Config) -> HttpOptions {
+    HttpOptions { health_routes: config.http.health_routes, openapi: config.http.openapi }
+}
+
+fn trace_level(level: TracingLevel) -> TraceLevel {
+    match level {
+        TracingLevel::Error => TraceLevel::Error,
+        TracingLevel::Info => TraceLevel::Info,
+        TracingLevel::Debug => TraceLevel::Debug,
+    }
+}
+
+/// What the machine contributes.
+fn host_facts() -> HostFacts {
+    // The standard library's hash keys are the only random source it has; they come from the system.
+    let random = || RandomState::new().build_hasher().finish();
+    HostFacts {
+        cpus: std::thread::available_parallelism().map_or(1, NonZero::get),
+        cgroup: std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default(),
+        random: [random(), random()],
+    }
+}

@@ -1,0 +1,168 @@
+//! Who asks the process to end. The daemon waits on a [`Signals`] and doesn't know whether a request came from
+//! the operating system or from a program that embeds the daemon (or tests it).
+
+use std::fmt;
+use std::io;
+
+use tokio::sync::mpsc;
+
+/// A request to end, as the operating system words it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGINT: Ctrl-C in a terminal.
+    Interrupt,
+    /// SIGTERM: a supervisor wants the process gone.
+    Terminate,
+}
+
+impl Signal {
+    /// The exit code a shell reports for a process that this signal ended: 128 + its number.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Interrupt => 130,
+            Self::Terminate => 143,
+        }
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Interrupt => "SIGINT",
+            Self::Terminate => "SIGTERM",
+        })
+    }
+}
+
+/// A stream of [`Signal`]s. The first one asks for a graceful stop, the next one for an immediate one.
+#[derive(Debug)]
+pub struct Signals(Source);
+
+#[derive(Debug)]
+enum Source {
+    Process(process::Stream),
+    Channel(mpsc::Receiver<Signal>),
+}
+
+/// Sends [`Signal`]s to one daemon of a process, as the operating system would to the whole process.
+#[derive(Clone, Debug)]
+pub struct SignalSender(mpsc::Sender<Signal>);
+
+impl Signals {
+    /// The signals of this process. From here on SIGINT and SIGTERM no longer end it by themselves, so a signal
+    /// that arrives while a daemon starts is kept for it; take this before [`Daemon::start`](crate::Daemon::start).
+    ///
+    /// # Errors
+    /// The operating system refuses the handlers, or there is no tokio runtime with its driver enabled.
+    pub fn of_process() -> io::Result<Self> {
+        process::Stream::new().map(Source::Process).map(Self)
+    }
+
+    /// Signals that the program itself sends.
+    pub fn channel() -> (SignalSender, Self) {
+        // Two signals are all a daemon tells apart.
+        let (sender, receiver) = mpsc::channel(2);
+        (SignalSender(sender), Self(Source::Channel(receiver)))
+    }
+
+    /// The next signal. Never ends when no more can come. Dropping the future loses none.
+    pub async fn next(&mut self) -> Signal {
+        match &mut self.0 {
+            Source::Process(stream) => stream.next().await,
+            Source::Channel(receiver) => match receiver.recv().await {
+                Some(signal) => signal,
+                None => std::future::pending().await,
+            },
+        }
+    }
+}
+
+impl SignalSender {
+    /// Sends one signal; it is dropped when two are waiting already or nobody listens.
+    pub fn send(&self, signal: Signal) {
+        let _ = self.0.try_send(signal);
+    }
+}
+
+#[cfg(unix)]
+mod process {
+    use std::io;
+
+    use tokio::signal::unix::{self, SignalKind};
+
+    use super::Signal;
+
+    #[derive(Debug)]
+    pub(super) struct Stream {
+        interrupt: unix::Signal,
+        terminate: unix::Signal,
+    }
+
+    impl Stream {
+        pub(super) fn new() -> io::Result<Self> {
+            Ok(Self {
+                interrupt: unix::signal(SignalKind::interrupt())?,
+                terminate: unix::signal(SignalKind::terminate())?,
+            })
+        }
+
+        pub(super) async fn next(&mut self) -> Signal {
+            tokio::select! {
+                Some(()) = self.interrupt.recv() => Signal::Interrupt,
+                Some(()) = self.terminate.recv() => Signal::Terminate,
+                else => std::future::pending().await,
+            }
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod process {
+    use std::io;
+
+    use super::Signal;
+
+    #[derive(Debug)]
+    pub(super) struct Stream;
+
+    impl Stream {
+        pub(super) fn new() -> io::Result<Self> {
+            Ok(Self)
+        }
+
+        pub(super) async fn next(&mut self) -> Signal {
+            match tokio::signal::ctrl_c().await {
+                Ok(()) => Signal::Interrupt,
+                Err(_) => std::future::pending().await,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn signals_come_in_order_and_the_surplus_is_dropped() {
+        let (sender, mut signals) = Signals::channel();
+        sender.send(Signal::Terminate);
+        sender.send(Signal::Interrupt);
+        sender.send(Signal::Terminate);
+        assert_eq!(signals.next().await, Signal::Terminate);
+        assert_eq!(signals.next().await, Signal::Interrupt);
+        drop(sender);
+        assert!(futures_pending(signals.next()).await, "no more signals is not a signal");
+    }
+
+    async fn futures_pending(future: impl Future) -> bool {
+        let mut future = std::pin::pin!(future);
+        std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+    }
+
+    #[test]
+    fn exit_codes_are_the_shells() {
+        assert_eq!(Signal::Interrupt.exit_code(), 130);
+        assert_eq!(Signal::Terminate.exit_code(), 143);
+    }
+}
