@@ -1,0 +1,176 @@
+//! The suites, cheapest and likeliest to fail first.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::fuzz;
+use crate::process::{capture, cargo, root, run};
+use crate::tools::{Tool, Toolbox};
+
+/// One step of `cargo xtask test`.
+#[derive(Debug)]
+pub struct Suite {
+    /// What `--only` calls it.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// Installed meanwhile, in the order of the suites.
+    pub tools: &'static [Tool],
+    /// Runs it.
+    pub run: fn(&Toolbox) -> Result<()>,
+}
+
+/// All of them, in the order they run.
+pub static SUITES: &[Suite] = &[
+    Suite {
+        name: "fmt",
+        about: "every file is formatted and the lock files are current (cargo xtask fix)",
+        tools: &[],
+        run: fmt,
+    },
+    Suite {
+        name: "core",
+        about: "the core builds without std: no clock, socket, file or thread in reach",
+        tools: &[],
+        run: core_without_std,
+    },
+    Suite { name: "lints", about: "clippy on all targets, warnings are errors", tools: &[], run: lints },
+    Suite {
+        name: "deny",
+        about: "licences, bans and sources of all dependencies (advisories need a network and are left out)",
+        tools: &[Tool::CargoDeny],
+        run: deny,
+    },
+    Suite {
+        name: "tests",
+        about: "all hermetic tests, those in the documentation included",
+        tools: &[],
+        run: hermetic_tests,
+    },
+    Suite {
+        name: "shuttle",
+        about: "the store's locks under random interleavings",
+        tools: &[],
+        run: shuttle,
+    },
+    Suite { name: "docs", about: "the documentation builds and its links hold", tools: &[], run: docs },
+    Suite {
+        name: "real",
+        about: "recorded answers, real clients and real components against the running binary",
+        tools: &[Tool::Curl, Tool::Python, Tool::Gubernator, Tool::Grpcurl, Tool::GoClient, Tool::Jaeger],
+        run: real,
+    },
+    Suite {
+        name: "fuzz",
+        about: "each fuzz target for a minute",
+        tools: &[Tool::Nightly, Tool::CargoFuzz],
+        run: fuzz_targets,
+    },
+];
+
+/// The one list of features, so that suites share what they build.
+const WITH_REAL: [&str; 3] = ["--workspace", "--features", "flyball-tests/real"];
+
+fn fmt(_: &Toolbox) -> Result<()> {
+    run(&mut cargo(["fmt", "--all", "--check"]))?;
+    run(&mut cargo(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))?;
+    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+        capture(&mut cargo(["metadata", "--locked", "--format-version", "1", "--manifest-path", manifest]))?;
+    }
+    Ok(())
+}
+
+fn core_without_std(_: &Toolbox) -> Result<()> {
+    run(&mut cargo(["check", "--package", "flyball-core", "--no-default-features"]))
+}
+
+fn lints(_: &Toolbox) -> Result<()> {
+    const DENY: [&str; 4] = ["--all-targets", "--", "-D", "warnings"];
+    run(cargo(["clippy"]).args(WITH_REAL).args(DENY))?;
+    // Swaps the locks, so it is another program.
+    run(cargo(["clippy", "--package", "flyball-core", "--features", "shuttle"]).args(DENY))
+}
+
+fn deny(toolbox: &Toolbox) -> Result<()> {
+    let program = toolbox.path(Tool::CargoDeny, "CARGO_DENY")?;
+    let mut command = std::process::Command::new(program);
+    command.current_dir(root()).args(["--all-features", "check", "--hide-inclusion-graph"]);
+    run(command.args(["licenses", "bans", "sources"]))
+}
+
+fn hermetic_tests(_: &Toolbox) -> Result<()> {
+    run(&mut cargo(["test", "--workspace", "--no-fail-fast"]))
+}
+
+fn shuttle(_: &Toolbox) -> Result<()> {
+    run(&mut cargo(["test", "--package", "flyball-core", "--features", "shuttle", "--test", "shuttle"]))
+}
+
+fn docs(_: &Toolbox) -> Result<()> {
+    run(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn real(toolbox: &Toolbox) -> Result<()> {
+    let flyball = built_flyball()?;
+    let mut command = cargo(["test", "--no-fail-fast"]);
+    // With the workspace and not alone: the same features of the dependencies, so nothing is built twice.
+    command.args(WITH_REAL).args(["--test", "real_*"]);
+    command.env("FLYBALL_TEST_FLYBALL", flyball);
+    command.env("FLYBALL_TEST_REPLAY", root().join("crates/flyball-tests/testdata/conformance/replay"));
+    for suite in SUITES.iter().filter(|suite| suite.name == "real") {
+        for tool in suite.tools {
+            for (name, path) in toolbox.paths(*tool)? {
+                command.env(format!("FLYBALL_TEST_{name}"), path);
+            }
+        }
+    }
+    run(&mut command)
+}
+
+/// The daemon, built as the hermetic tests build it.
+fn built_flyball() -> Result<PathBuf> {
+    let build =
+        ["build", "--profile", "test", "--bin", "flyball", "--message-format", "json-render-diagnostics"];
+    let messages = capture(cargo(build).args(WITH_REAL)).context("the daemon does not build")?;
+    executable(&messages, "flyball").ok_or_else(|| anyhow!("cargo built no executable named flyball"))
+}
+
+/// Where cargo put the executable, from its messages.
+pub fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    let parsed = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut built = parsed.filter(|message| message["target"]["name"] == name);
+    built.find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+fn fuzz_targets(toolbox: &Toolbox) -> Result<()> {
+    toolbox.paths(Tool::Nightly)?;
+    let cargo_fuzz = toolbox.path(Tool::CargoFuzz, "CARGO_FUZZ")?;
+    fuzz::all(&cargo_fuzz, 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_executable_is_found_among_the_messages() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","target":{"name":"flyball"},"executable":null}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","target":{"name":"flyball"},"executable":"/t/debug/flyball"}"#,
+            "\nnot json\n",
+            r#"{"reason":"build-finished","success":true}"#,
+        );
+        assert_eq!(executable(messages, "flyball"), Some(PathBuf::from("/t/debug/flyball")));
+        assert_eq!(executable(messages, "floor"), None);
+    }
+
+    #[test]
+    fn names_of_suites_are_distinct() {
+        let mut names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SUITES.len());
+    }
+}

@@ -1,0 +1,184 @@
+//! How each tool is installed. Every version is pinned here or in `tools/`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::cache::{fingerprint, kept};
+use super::{Paths, Tool};
+use crate::process::{Background, capture, find_on_path, root, run_quiet_ok};
+
+const CARGO_DENY: &str = "0.20.2";
+const CARGO_FUZZ: &str = "0.13.2";
+const GRPCURL: &str = "1.9.4";
+/// The release that the wire, the algorithms and all recorded answers follow.
+const GUBERNATOR: &str = "2.21.0";
+/// Builds every Go tool, whatever Go the machine has: Gubernator 2.21.0 demands it, and one toolchain means one
+/// build of Go's own library.
+const GO_TOOLCHAIN: &str = "go1.27.3";
+
+/// Where an install puts things and writes to.
+pub struct Recipe<'a> {
+    pub cache: &'a Path,
+    pub background: &'a Background,
+    pub log: &'a Path,
+}
+
+impl Recipe<'_> {
+    /// Makes sure the tool is there and says where.
+    pub fn install(&self, tool: Tool) -> Result<Paths> {
+        match tool {
+            Tool::CargoDeny => self.cargo_install("cargo-deny", CARGO_DENY, "CARGO_DENY"),
+            Tool::CargoFuzz => self.cargo_install("cargo-fuzz", CARGO_FUZZ, "CARGO_FUZZ"),
+            Tool::Nightly => self.nightly(),
+            Tool::H2load => self.apt("h2load", "nghttp2-client", "H2LOAD"),
+            Tool::Curl => self.apt("curl", "curl", "CURL"),
+            Tool::Python => self.python(),
+            Tool::Gubernator => self.gubernator(),
+            Tool::Grpcurl => self.grpcurl(),
+            Tool::GoClient => self.go_module("client", ".", "goclient", "GOCLIENT"),
+            Tool::Jaeger => {
+                self.go_module("jaeger", "github.com/jaegertracing/jaeger/cmd/jaeger", "jaeger", "JAEGER")
+            }
+        }
+    }
+
+    fn cargo_install(&self, name: &str, version: &str, key: &'static str) -> Result<Paths> {
+        let folder = kept(self.cache, &format!("{name}-{version}"), |fresh| {
+            let mut command = Command::new("cargo");
+            command.args(["install", "--locked", "--quiet", "--version", version, name]);
+            // Its own build folder, removed with the temporary one: the workspace's would be locked by it.
+            command.arg("--root").arg(fresh).arg("--target-dir").arg(fresh.join("target"));
+            self.run(&mut command)?;
+            Ok(std::fs::remove_dir_all(fresh.join("target"))?)
+        })?;
+        one(key, folder.join("bin").join(name))
+    }
+
+    fn nightly(&self) -> Result<Paths> {
+        let works = || run_quiet_ok(Command::new("cargo").args(["+nightly", "--version"]));
+        if !works() {
+            let mut install = Command::new("rustup");
+            install.args(["toolchain", "install", "nightly", "--profile", "minimal"]);
+            self.run(&mut install).context("the fuzz targets need a nightly toolchain, through rustup")?;
+        }
+        Ok(Paths::new())
+    }
+
+    fn apt(&self, program: &str, package: &str, key: &'static str) -> Result<Paths> {
+        if find_on_path(program).is_none() {
+            self.apt_install(package)?;
+        }
+        match find_on_path(program) {
+            Some(path) => one(key, path),
+            None => bail!("{package} is installed, and there is still no {program} on the PATH"),
+        }
+    }
+
+    fn apt_install(&self, package: &str) -> Result<()> {
+        let by_hand = format!("install it and run again: apt-get install {package}");
+        if find_on_path("apt-get").is_none() {
+            bail!("there is no apt-get here; {by_hand} (or what this system calls it)");
+        }
+        if capture(Command::new("id").arg("-u"))?.trim() != "0" {
+            bail!("only root can run apt-get; {by_hand}");
+        }
+        let install = || {
+            let mut command = Command::new("apt-get");
+            command.args(["install", "--yes", "--no-install-recommends", package]);
+            command.env("DEBIAN_FRONTEND", "noninteractive");
+            self.run(&mut command)
+        };
+        // A list that is out of date names packages that are gone; a fresh machine has none.
+        install().or_else(|_| self.run(Command::new("apt-get").arg("update")).and_then(|()| install()))
+    }
+
+    fn gubernator(&self) -> Result<Paths> {
+        let folder = kept(self.cache, &format!("gubernator-{GUBERNATOR}"), |fresh| {
+            let package =
+                |name: &str| format!("github.com/gubernator-io/gubernator/v2/cmd/{name}@v{GUBERNATOR}");
+            self.run(
+                go()?
+                    .arg("install")
+                    .args(["gubernator", "gubernator-cli"].map(package))
+                    .env("GOBIN", fresh.join("bin")),
+            )
+        })?;
+        let mut paths = one("GUBERNATOR", folder.join("bin/gubernator"))?;
+        paths.append(&mut one("GUBERNATOR_CLI", folder.join("bin/gubernator-cli"))?);
+        Ok(paths)
+    }
+
+    fn grpcurl(&self) -> Result<Paths> {
+        let folder = kept(self.cache, &format!("grpcurl-{GRPCURL}"), |fresh| {
+            let package = format!("github.com/fullstorydev/grpcurl/cmd/grpcurl@v{GRPCURL}");
+            self.run(go()?.args(["install", &package]).env("GOBIN", fresh.join("bin")))
+        })?;
+        one("GRPCURL", folder.join("bin/grpcurl"))
+    }
+
+    /// Builds `package` of the pinned module `tools/go/<module>`, anew when the module changes.
+    fn go_module(&self, module: &str, package: &str, program: &str, key: &'static str) -> Result<Paths> {
+        let sources = root().join("tools/go").join(module);
+        let print = fingerprint(std::slice::from_ref(&sources), GO_TOOLCHAIN)?;
+        let folder = kept(self.cache, &format!("{program}-{print}"), |fresh| {
+            let mut command = go()?;
+            command.arg("-C").arg(&sources).args(["build", "-ldflags", "-s -w", "-o"]);
+            self.run(command.arg(fresh.join("bin").join(program)).arg(package))
+        })?;
+        one(key, folder.join("bin").join(program))
+    }
+
+    /// A virtual environment with grpcio, and the client code that protoc makes from our `.proto` files.
+    fn python(&self) -> Result<Paths> {
+        let requirements = root().join("tools/python/requirements.txt");
+        let protos = root().join("crates/flyball-proto/proto");
+        let version = capture(Command::new("python3").arg("--version"))
+            .context("Python 3 is needed; install it and run again: apt-get install python3 python3-venv")?;
+        if !run_quiet_ok(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
+            self.apt_install("python3-venv")?;
+        }
+        let print = fingerprint(&[requirements.clone(), protos.clone()], &version)?;
+        let folder = kept(self.cache, &format!("python-{print}"), |fresh| {
+            self.run(Command::new("python3").args(["-m", "venv"]).arg(fresh.join("venv")))?;
+            let python = fresh.join("venv/bin/python");
+            let mut pip = Command::new(&python);
+            pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"]);
+            self.run(pip.arg(&requirements))?;
+            let stubs = fresh.join("stubs");
+            std::fs::create_dir(&stubs)?;
+            let out = |option: &str| format!("--{option}={}", stubs.display());
+            let mut protoc = Command::new(&python);
+            protoc.args(["-m", "grpc_tools.protoc", "-I"]).arg(&protos);
+            protoc.args([out("python_out"), out("grpc_python_out")]);
+            self.run(protoc.args(["gubernator.proto", "peers.proto"]))
+        })?;
+        let mut paths = one("PYTHON", folder.join("venv/bin/python"))?;
+        paths.append(&mut one("PYSTUBS", folder.join("stubs"))?);
+        Ok(paths)
+    }
+
+    fn run(&self, command: &mut Command) -> Result<()> {
+        self.background.run(command, self.log)
+    }
+}
+
+fn go() -> Result<Command> {
+    if find_on_path("go").is_none() {
+        bail!(
+            "there is no `go` on the PATH: Go 1.21 or newer is needed (it fetches {GO_TOOLCHAIN} by itself)"
+        );
+    }
+    let mut command = Command::new("go");
+    command.env("GOTOOLCHAIN", GO_TOOLCHAIN);
+    Ok(command)
+}
+
+/// One path under its name. A kept folder that lost its content is said, not used.
+fn one(key: &'static str, path: PathBuf) -> Result<Paths> {
+    if !path.exists() {
+        bail!("{} is missing: remove its folder in the tool cache and run again", path.display());
+    }
+    Ok(Paths::from([(key, path)]))
+}
