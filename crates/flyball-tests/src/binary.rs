@@ -17,8 +17,8 @@ use crate::wait::poll;
 
 /// A server that is not ready by then hangs.
 const READY: Duration = Duration::from_secs(20);
-/// A server that has not ended by then ignores SIGTERM.
-const STOP: Duration = Duration::from_secs(10);
+/// A server that has not ended by then ignores SIGTERM: half as long again as it may wait for its clients.
+const STOP: Duration = Duration::from_secs(15);
 /// Another process may take a port between our looking for a free one and the server's binding it.
 const STARTS: usize = 5;
 

@@ -163,7 +163,8 @@ const GET: &str = "pb.gubernator.V1/GetRateLimits";
 const LOCAL: &str = "V1Instance.getLocalRateLimit";
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// A client whose calls say that they belong to a trace.
+/// A client whose calls say that they belong to a trace. It answers the server only while it calls, so it has to go
+/// before the server is asked to stop.
 struct Client {
     runtime: Runtime,
     channel: Channel,
@@ -254,6 +255,7 @@ fn spans_arrive_with_names_attributes_and_parents() {
         assert_eq!(service, "gubernator");
         assert_eq!(resource["service.instance.id"], "traced-1");
         assert!(resource.contains_key("service.version"), "{resource:?}");
+        drop(client);
         server.stop().unwrap();
     }
 }
@@ -267,6 +269,7 @@ fn the_callers_sampling_is_respected() {
     client.get(vec![token("unsampled")], &unsampled, "00");
     client.get(vec![token("sampled")], &sampled, "01");
     jaeger.trace(&sampled, 2);
+    drop(client);
     server.stop().unwrap();
     // Everything there was has been sent by now, in order.
     assert_eq!(jaeger.ask(&format!("/api/traces/{unsampled}")).map(|answer| answer["data"].clone()), None);
@@ -320,6 +323,7 @@ fn level_error_leaves_only_the_calls() {
     let id = trace_id(1);
     client.get(vec![token("a"), token("b")], &id, "01");
     jaeger.trace(&id, 1);
+    drop(client);
     server.stop().unwrap();
     let trace = jaeger.trace(&id, 1);
     trace.one(GET).has("item.count", 2);
