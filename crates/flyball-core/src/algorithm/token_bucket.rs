@@ -48,7 +48,7 @@ fn open(
     let t = check.created_at.ms();
     let calendar = check.behavior.has(Behavior::DURATION_IS_GREGORIAN);
     let end = if calendar {
-        match calendar_end(check, now, rules) {
+        match calendar_end(check, None, now, rules) {
             Some(end) => end,
             // The original has already dropped the other algorithm's bucket when it finds the error.
             None => return calendar_error(replaced.filter(|_| exact).copied(), NAME, effects),
@@ -112,7 +112,7 @@ fn hit(
     // Token exact 4: a switch between calendar and plain duration is noticed even when the numbers are equal.
     if token.duration != check.duration || (exact && token.calendar != calendar) {
         if calendar {
-            let Some(calendar_end) = calendar_end(check, now, rules) else {
+            let Some(calendar_end) = calendar_end(check, Some(&token), now, rules) else {
                 // The original keeps the new limit after such an error (A20).
                 let kept =
                     if exact { *bucket } else { Bucket { expire_at: end, state: State::Token(token) } };
@@ -175,9 +175,19 @@ fn hit(
     Outcome { bucket: Some(bucket), answer: Ok(decision), effects }
 }
 
-/// The end of the check's calendar interval: around the check's own time with exact semantics, around the
-/// node's clock with Gubernator's.
-fn calendar_end(check: &Check<'_>, now: Timestamp, rules: &Rules) -> Option<i64> {
-    let moment = if rules.semantics == Semantics::Exact { check.created_at } else { now };
+/// The end of the check's calendar interval: around the check's own time with exact semantics (never before the
+/// window's start: a clock that lags must not see the interval before), around the node's clock with Gubernator's.
+fn calendar_end(
+    check: &Check<'_>,
+    window: Option<&TokenBucket>,
+    now: Timestamp,
+    rules: &Rules,
+) -> Option<i64> {
+    let moment = match rules.semantics {
+        Semantics::Exact => {
+            window.map_or(check.created_at, |w| check.created_at.max(Timestamp(w.created_at)))
+        }
+        Semantics::Gubernator => now,
+    };
     rules.calendar.end(check.duration, moment, rules.semantics)
 }

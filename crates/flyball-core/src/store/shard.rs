@@ -95,10 +95,9 @@ impl Shard {
         rules: &Rules,
         role: Role,
     ) -> Answer {
-        let found = self.find_newest(id, now);
-        let stored = found.map(|at| self.bucket(at));
+        let (own, stored) = self.find_newest(id, now);
         let outcome = decide(stored.as_ref(), check, now, rules);
-        match (found, outcome.bucket) {
+        match (own, outcome.bucket) {
             (Some(at), Some(bucket)) => self.overwrite(at, bucket, now),
             (None, Some(bucket)) => self.add(id, bucket, now),
             (_, None) => {
@@ -118,19 +117,20 @@ impl Shard {
     }
 
     /// The bucket a check of this key would be decided upon. It may have expired.
-    pub fn get(&mut self, id: &Identity<'_>, now: Timestamp) -> Option<Bucket> {
-        self.find_newest(id, now).map(|at| self.bucket(at))
+    pub fn get(&self, id: &Identity<'_>, now: Timestamp) -> Option<Bucket> {
+        self.find_newest(id, now).1
     }
 
-    /// Forgets the key, for a pair also what is kept under its joined text. Tells whether there was anything.
+    /// Forgets the key: a pair with what is kept under its joined text, a joined text with all its pairs.
+    /// Tells whether there was anything.
     pub fn remove(&mut self, id: &Identity<'_>) -> bool {
         let mut removed = false;
-        for split in [id.split, Split::JOINED] {
-            if let Some(at) = self.find(id, split) {
-                self.wheel.unlink(&mut self.slab, at);
-                self.release(at);
-                removed = true;
-            }
+        while let Some(at) =
+            self.table.find(table_hash(id.hash as u32), |&at| self.is_part_of(id, at)).copied()
+        {
+            self.wheel.unlink(&mut self.slab, at);
+            self.release(at);
+            removed = true;
         }
         removed
     }
@@ -170,38 +170,42 @@ impl Shard {
         self.policies.unpack(slot.policy, &slot.bucket)
     }
 
-    fn find(&self, id: &Identity<'_>, split: Split) -> Option<u32> {
-        let hash = id.hash as u32;
-        let is_it = |&at: &u32| {
-            let slot = &self.slab[at];
-            slot.hash == hash && slot.split == split && slot.key.as_bytes() == id.joined
-        };
-        self.table.find(table_hash(hash), is_it).copied()
+    /// The entry has the key's joined text.
+    fn has_text(&self, id: &Identity<'_>, at: u32) -> bool {
+        let slot = &self.slab[at];
+        slot.hash == id.hash as u32 && slot.key.as_bytes() == id.joined
     }
 
-    /// The entry of a pair, or the one under its joined text if that is newer, which from then on is the
-    /// pair's. Newer is who has not expired by the node's clock; else the later start of the window (token) or
-    /// last credit (leaky). Between equals it is the joined one: it came from the owner.
-    fn find_newest(&mut self, id: &Identity<'_>, now: Timestamp) -> Option<u32> {
+    /// The entry is what forgetting the key forgets.
+    fn is_part_of(&self, id: &Identity<'_>, at: u32) -> bool {
+        let split = self.slab[at].split;
+        let related = id.split == Split::JOINED || split == id.split || split == Split::JOINED;
+        related && self.has_text(id, at)
+    }
+
+    fn find(&self, id: &Identity<'_>, split: Split) -> Option<u32> {
+        let is_it = |&at: &u32| self.slab[at].split == split && self.has_text(id, at);
+        self.table.find(table_hash(id.hash as u32), is_it).copied()
+    }
+
+    /// The entry of the key itself, and the bucket that counts for it: its own, or for a pair the one under its
+    /// joined text if that is newer. That one stays where it is, for the other pairs it may mean.
+    ///
+    /// Newer is who has not expired by the node's clock; else the later start of the window (token) or last
+    /// credit (leaky). Between equals it is the pair's, which has gone on from there.
+    fn find_newest(&self, id: &Identity<'_>, now: Timestamp) -> (Option<u32>, Option<Bucket>) {
         let own = self.find(id, id.split);
+        let bucket = own.map(|at| self.bucket(at));
         if self.joined == 0 || id.split == Split::JOINED {
-            return own;
+            return (own, bucket);
         }
-        let Some(joined) = self.find(id, Split::JOINED) else { return own };
-        let Some(at) = own else {
-            self.slab[joined].split = id.split;
-            self.joined -= 1;
-            return Some(joined);
+        let joined = self.find(id, Split::JOINED).map(|at| self.bucket(at));
+        let newer = match (&bucket, &joined) {
+            (Some(bucket), Some(joined)) => age_rank(joined, now) > age_rank(bucket, now),
+            (None, _) => true,
+            (_, None) => false,
         };
-        let candidate = self.bucket(joined);
-        if age_rank(&candidate, now) < age_rank(&self.bucket(at), now) {
-            return Some(at);
-        }
-        self.overwrite(at, candidate, now);
-        self.wheel.unlink(&mut self.slab, joined);
-        self.release(joined);
-        // The entry may have been moved.
-        self.find(id, id.split)
+        (own, if newer { joined } else { bucket })
     }
 
     fn overwrite(&mut self, at: u32, bucket: Bucket, now: Timestamp) {

@@ -92,6 +92,29 @@ proptest! {
         prop_assert!(i128::from(units - limit) * i128::from(duration) <= i128::from(limit) * i128::from(elapsed));
     }
 
+    /// Calendar windows, asked by clocks that lag and lead within the tolerance, codes and algorithms alternating
+    /// as the caller likes: at most a full bucket for each interval they may believe in.
+    #[test]
+    fn skewed_clients_gain_no_calendar_window(
+        asks in prop::collection::vec((0..3_000_i64, 0..12_i64, -6_000..6_000_i64), 1..200),
+        algorithm in 0..2_i32,
+    ) {
+        let limit = 10;
+        let minute = Request { behavior: Behavior::DURATION_IS_GREGORIAN, ..request(algorithm, 0, limit, 0) };
+        let steps: Vec<_> = asks
+            .iter()
+            .map(|&(after, hits, skew)| Step { skew, ..step(after, Request { hits, ..minute }) })
+            .collect();
+        let mut key = KeyUnderTest::new();
+        let tolerance = key.rules.created_at_tolerance_ms;
+        let granted = grants(&mut key, &steps);
+        let units: i64 = granted.iter().map(|grant| grant.1).sum();
+        let (Some(first), Some(last)) = (granted.first(), granted.last()) else { return Ok(()) };
+        let minutes = (last.0 + tolerance) / 60_000 - (first.0 - tolerance) / 60_000 + 1;
+        let leaked = if algorithm == LEAKY { (last.0 - first.0 + 2 * tolerance) * limit / 60_000 + 1 } else { 0 };
+        prop_assert!(units <= minutes * limit + leaked, "{units} in {minutes} minutes");
+    }
+
     /// A look at a live bucket, with its own parameters, changes no later answer.
     #[test]
     fn a_look_changes_nothing(
@@ -262,6 +285,26 @@ fn a_client_with_an_old_clock_does_not_revive_a_bucket() {
             }
         }
         assert!(granted <= 20, "algorithm {algorithm}: {granted} of 10 granted in one instant");
+    }
+}
+
+/// A clock that lags over the boundary of an interval must not see the interval before: its end would lie before
+/// the bucket's last use, and the bucket be forgotten.
+#[test]
+fn a_lagging_look_does_not_end_a_calendar_bucket() {
+    let ask = |algorithm, hits, skew, code| Step {
+        skew,
+        ..step(0, Request { behavior: Behavior::DURATION_IS_GREGORIAN, ..request(algorithm, hits, 10, code) })
+    };
+    for algorithm in [TOKEN, LEAKY] {
+        let mut key = KeyUnderTest::new();
+        key.now += 61_000;
+        assert_eq!(key.ask(&ask(algorithm, 10, 0, 0)).remaining, 0);
+        for code in [0, 1, 0] {
+            let look = key.ask(&ask(algorithm, 0, -3_000, code));
+            assert!(look.reset_time >= key.now, "a reset time in the past: {look:?}");
+        }
+        assert_eq!(key.ask(&ask(algorithm, 10, 0, 0)).status, Status::OverLimit, "algorithm {algorithm}");
     }
 }
 

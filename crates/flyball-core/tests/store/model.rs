@@ -57,10 +57,10 @@ impl Model {
         self.entries.insert(key, (bucket, dead));
     }
 
-    /// What a check meets; a newer bucket under the joined text becomes the pair's.
-    fn newest(&mut self, key: &OwnedKey, now: i64) -> Option<Bucket> {
+    /// What a check meets: the pair's own bucket, or a newer one under the joined text.
+    fn newest(&self, key: &OwnedKey, now: i64) -> Option<Bucket> {
         let key = self.name(key);
-        let joined = OwnedKey::Joined(key.joined());
+        let bucket = |key: &OwnedKey| self.entries.get(key).map(|entry| entry.0);
         let rank = |bucket: &Bucket| {
             let since = match bucket.state {
                 State::Token(token) => token.created_at,
@@ -68,28 +68,19 @@ impl Model {
             };
             (bucket.expire_at >= now, since)
         };
-        if key != joined
-            && let Some((other, other_dead)) = self.entries.get(&joined).copied()
-        {
-            match self.entries.get(&key) {
-                None => {
-                    self.entries.insert(key.clone(), (other, other_dead));
-                    self.entries.remove(&joined);
-                }
-                Some((own, _)) if rank(&other) >= rank(own) => {
-                    self.put(&key, other);
-                    self.entries.remove(&joined);
-                }
-                Some(_) => {}
-            }
-        }
-        self.entries.get(&key).map(|entry| entry.0)
+        // Of equals the last counts.
+        [bucket(&OwnedKey::Joined(key.joined())), bucket(&key)].into_iter().flatten().max_by_key(rank)
     }
 
     fn remove(&mut self, key: &OwnedKey) -> bool {
         let key = self.name(key);
-        let both = [self.entries.remove(&key), self.entries.remove(&OwnedKey::Joined(key.joined()))];
-        both.iter().any(Option::is_some)
+        let joined = OwnedKey::Joined(key.joined());
+        let before = self.entries.len();
+        self.entries.retain(|other, _| {
+            let same_text = other.joined() == key.joined();
+            !(same_text && (key == joined || *other == key || *other == joined))
+        });
+        self.entries.len() < before
     }
 
     fn apply(&mut self, check: &Check<'_>, now: i64, role: Role) -> Answer {

@@ -76,11 +76,16 @@ impl Pace {
             false => leaky.balance < 0.0,
         });
         let claimed = if check.max_wait > 0 || in_debt { now } else { check.created_at };
+        let t = match stored {
+            Some(leaky) if exact => claimed.ms().max(leaky.updated_at),
+            _ => claimed.ms(),
+        };
         let mut length = check.duration;
         let mut span = check.duration;
         let mut calendar_end = None;
         if check.behavior.has(Behavior::DURATION_IS_GREGORIAN) {
-            let moment = if exact { claimed } else { now };
+            // Of the bucket's time, not the caller's: a clock that lags must not see the interval before.
+            let moment = if exact { Timestamp(t) } else { now };
             let end = rules.calendar.end(check.duration, moment, rules.semantics)?;
             span = end.wrapping_sub(now.ms());
             calendar_end = Some(end);
@@ -89,10 +94,6 @@ impl Pace {
                 length = rules.calendar.length(check.duration, moment, rules.semantics)?;
             }
         }
-        let t = match stored {
-            Some(leaky) if exact => claimed.ms().max(leaky.updated_at),
-            _ => claimed.ms(),
-        };
         Some(Self {
             t,
             behind: t.saturating_sub(claimed.ms()),
