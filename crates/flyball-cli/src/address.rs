@@ -2,49 +2,95 @@
 //!
 //! The daemon's own variables say where it *listens*. That is nearly where a caller on the same machine finds
 //! it, except that one cannot call "every interface", so a wildcard becomes the loopback address. A container
-//! that sets `GUBER_HTTP_ADDRESS=0.0.0.0:80` for the daemon thus needs nothing more for its health check.
+//! that sets `GUBER_HTTP_ADDRESS=0.0.0.0:80` for the daemon thus needs nothing more for its health check. Where the
+//! daemon is told by files, the same `--config` says where it is.
+//!
+//! Without a file only the one variable is read: a mistake elsewhere in the environment is the daemon's to refuse,
+//! not a reason to call it unhealthy.
+
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use flyball_server::config::{self, Loaded, ServeArgs};
+
+/// The daemon's configuration files, for commands that look for its addresses there.
+#[derive(clap::Args, Debug)]
+#[group(skip)]
+pub(crate) struct Files {
+    /// The daemon's configuration file, read as `serve` reads it; may be given more than once
+    #[arg(long, value_name = "FILE")]
+    config: Vec<PathBuf>,
+}
+
+impl Files {
+    /// What the daemon makes of these files and the environment; `None` without files.
+    ///
+    /// # Errors
+    /// A file cannot be read, or what was given is no valid configuration.
+    pub(crate) fn load(&self) -> anyhow::Result<Option<Loaded>> {
+        if self.config.is_empty() {
+            return Ok(None);
+        }
+        let args = ServeArgs { config: self.config.clone(), flags: Vec::new() };
+        Ok(Some(config::load(&args, std::env::vars_os(), config::read_file)?))
+    }
+}
 
 /// One of the daemon's two listeners.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listener {
-    /// The environment variable that moves it.
+    /// The setting that moves it.
+    setting: &'static str,
+    /// Its environment variable.
     pub(crate) variable: &'static str,
     /// Where it is otherwise.
     pub(crate) default: &'static str,
 }
 
 /// Where gRPC is served.
-pub(crate) const GRPC: Listener = Listener { variable: "GUBER_GRPC_ADDRESS", default: "127.0.0.1:1051" };
+pub(crate) const GRPC: Listener =
+    Listener { setting: "grpc.address", variable: "GUBER_GRPC_ADDRESS", default: "127.0.0.1:1051" };
 
 /// Where HTTP is served.
-pub(crate) const HTTP: Listener = Listener { variable: "GUBER_HTTP_ADDRESS", default: "127.0.0.1:1050" };
+pub(crate) const HTTP: Listener =
+    Listener { setting: "http.address", variable: "GUBER_HTTP_ADDRESS", default: "127.0.0.1:1050" };
 
 impl Listener {
-    /// The `host:port` to call: the flag, else the environment, else the default.
+    /// The `host:port` to call: the flag (which [`callable`] has already judged), else what the files say, else the
+    /// environment, else the default.
     ///
     /// # Errors
-    /// An address without a port, or with one that is no number; the text names the flag or variable.
-    pub(crate) fn target(self, flag: Option<&str>) -> anyhow::Result<String> {
-        self.choose(flag, std::env::var(self.variable).ok().as_deref())
+    /// An address that cannot be called; the text says where it was given.
+    pub(crate) fn target(self, flag: Option<String>, loaded: Option<&Loaded>) -> anyhow::Result<String> {
+        match (flag, loaded) {
+            (Some(address), _) => Ok(address),
+            (None, Some(loaded)) => {
+                let settings = loaded.effective();
+                let given = settings.iter().find(|setting| setting.name == self.setting);
+                given.map_or_else(|| self.choose(None), |given| usable(&given.value, &given.origin))
+            }
+            (None, None) => self.choose(std::env::var(self.variable).ok().as_deref()),
+        }
     }
 
-    fn choose(self, flag: Option<&str>, variable: Option<&str>) -> anyhow::Result<String> {
-        let (given, origin) = match (flag, variable) {
-            (Some(address), _) => (address, "--address"),
-            (None, Some(address)) if !address.trim().is_empty() => (address, self.variable),
-            (None, _) => (self.default, "the default"),
-        };
-        callable(given.trim()).with_context(|| format!("{origin}: cannot use the address '{given}'"))
+    fn choose(self, variable: Option<&str>) -> anyhow::Result<String> {
+        match variable {
+            Some(address) if !address.trim().is_empty() => usable(address, self.variable),
+            _ => usable(self.default, "the default"),
+        }
     }
 }
 
+fn usable(given: &str, origin: &str) -> anyhow::Result<String> {
+    callable(given).with_context(|| format!("{origin}: cannot use the address '{given}'"))
+}
+
 /// Turns a listen address, or an `http://` address, into `host:port` that can be called.
-fn callable(address: &str) -> anyhow::Result<String> {
+pub(crate) fn callable(address: &str) -> anyhow::Result<String> {
     if address.starts_with("https://") {
         bail!("the node is called without TLS; write host:port");
     }
+    let address = address.trim();
     let address = address.strip_prefix("http://").unwrap_or(address);
     let address = address.strip_suffix('/').unwrap_or(address);
     let Some((host, port)) = address.rsplit_once(':') else {
@@ -73,11 +119,11 @@ mod tests {
 
     #[test]
     fn the_flag_wins_over_the_variable_and_that_over_the_default() {
-        assert_eq!(HTTP.choose(Some("a:1"), Some("b:2")).unwrap(), "a:1");
-        assert_eq!(HTTP.choose(None, Some("b:2")).unwrap(), "b:2");
-        assert_eq!(HTTP.choose(None, None).unwrap(), "127.0.0.1:1050");
+        assert_eq!(HTTP.target(Some("a:1".to_owned()), None).unwrap(), "a:1");
+        assert_eq!(HTTP.choose(Some("b:2")).unwrap(), "b:2");
+        assert_eq!(HTTP.choose(None).unwrap(), "127.0.0.1:1050");
         // As everywhere in the configuration, empty is not set.
-        assert_eq!(HTTP.choose(None, Some("")).unwrap(), "127.0.0.1:1050");
+        assert_eq!(HTTP.choose(Some("")).unwrap(), "127.0.0.1:1050");
     }
 
     #[test]
@@ -99,13 +145,9 @@ mod tests {
         for nonsense in
             ["", "localhost", "localhost:", "localhost:0", "a:70000", "::1:80", "a b:80", "https://a:1"]
         {
-            let error = format!("{:#}", GRPC.choose(Some(nonsense), None).unwrap_err());
-            assert!(
-                error.starts_with(&format!("--address: cannot use the address '{nonsense}': ")),
-                "{error}"
-            );
+            assert!(callable(nonsense).is_err(), "{nonsense}");
         }
-        let error = format!("{:#}", GRPC.choose(None, Some("x")).unwrap_err());
-        assert!(error.starts_with("GUBER_GRPC_ADDRESS: "), "{error}");
+        let error = format!("{:#}", GRPC.choose(Some("x")).unwrap_err());
+        assert!(error.starts_with("GUBER_GRPC_ADDRESS: cannot use the address 'x': "), "{error}");
     }
 }

@@ -42,8 +42,10 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// The node's gRPC address
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address::callable)]
     address: Option<String>,
+    #[command(flatten)]
+    files: address::Files,
     /// How long to wait for the answer
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = limit::length)]
     timeout: Duration,
@@ -69,10 +71,11 @@ Exit codes:
 
 Environment:
   GUBER_GRPC_ADDRESS  the address without --address; a wildcard means this machine
-                      [otherwise 127.0.0.1:1051]";
+                      [otherwise 127.0.0.1:1051]
+  With --config every variable of `serve` counts, as it does there.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let target = address::GRPC.target(args.address.as_deref())?;
+    let target = address::GRPC.target(args.address.clone(), args.files.load()?.as_ref())?;
     let mut request = args.check.request(&args.name, &args.key, args.limit, args.duration);
     request.created_at = args.created_at;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -82,7 +85,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             output::line(&json(&answer).to_string())?;
         }
         if !answer.error.is_empty() {
-            bail!("the node refused to judge this check: {}", answer.error);
+            bail!("the node refused to judge this check: {}", output::foreign(&answer.error));
         }
         if !args.json {
             let now = jiff::Timestamp::now().as_millisecond();
@@ -108,14 +111,32 @@ async fn ask(
             .await
             .with_context(|| format!("cannot reach a node at {target}; is `flyball serve` running there?"))?;
         let request = pb::GetRateLimitsReq { requests: vec![request] };
-        let answer = V1Client::new(channel).get_rate_limits(request).await.map_err(|status| {
-            anyhow!("the node at {target} answered {:?}: {}", status.code(), status.message())
-        })?;
+        let answer = V1Client::new(channel)
+            .get_rate_limits(request)
+            .await
+            .map_err(|status| unanswered(target, &status))?;
         answer.into_inner().responses.pop().context("the node answered without an answer for this check")
     };
     tokio::time::timeout(patience, call)
         .await
         .with_context(|| format!("no answer from {target} within {patience:?}; --timeout allows more"))?
+}
+
+/// Why a call brought no answer.
+fn unanswered(target: &str, status: &tonic::Status) -> anyhow::Error {
+    let message = output::foreign(status.message());
+    // Only a status that was made on this side has a cause; the node's own come over the wire.
+    let cause = std::iter::successors(std::error::Error::source(status), |cause| cause.source()).last();
+    match (cause, status.code()) {
+        (Some(cause), _) => {
+            let cause = output::foreign(&cause.to_string());
+            anyhow!("{target} ended the connection without a gRPC answer; is this the HTTP port? ({cause})")
+        }
+        (None, tonic::Code::Unimplemented) => {
+            anyhow!("{target} does not know this call; is this the gRPC port of a node? ({message})")
+        }
+        (None, code) => anyhow!("the node at {target} answered {code:?}: {message}"),
+    }
 }
 
 /// What an answer means for the person who asked.
@@ -189,7 +210,7 @@ fn render(request: &pb::RateLimitReq, answer: &pb::RateLimitResp, now: i64, zone
     let mut metadata: Vec<_> = answer.metadata.iter().filter(|(name, _)| *name != "retry_after_ms").collect();
     metadata.sort();
     for (name, value) in metadata {
-        row(name, value);
+        row(&output::foreign(name), &output::foreign(value));
     }
     text
 }
@@ -239,6 +260,14 @@ mod tests {
         // With max_wait the wire's own field has it.
         let refused = pb::RateLimitResp { retry_after: 3_000, ..answer(Status::OverLimit, 0) };
         assert!(plain(&request(1), &refused).contains("try again    in 3 s"));
+    }
+
+    #[test]
+    fn what_a_node_says_cannot_steer_the_terminal() {
+        let mut granted = answer(Status::UnderLimit, 9);
+        granted.metadata.insert("own\x1b[31mer".to_owned(), "a\nREFUSED".to_owned());
+        let text = render(&request(1), &granted, NOW, &TimeZone::UTC);
+        assert!(text.contains("own\\u{1b}[31mer") && text.contains("a\\nREFUSED\n"), "{text:?}");
     }
 
     #[test]

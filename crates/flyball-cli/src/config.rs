@@ -1,6 +1,8 @@
 //! `flyball config`: what the daemon would be told, and by whom.
 
-use flyball_server::config::{self, ConfigError, Loaded, ServeArgs};
+use std::num::NonZero;
+
+use flyball_server::config::{self, ConfigError, Effective, HostFacts, Loaded, PickerHash, ServeArgs};
 use serde_json::json;
 
 use crate::exit::Exit;
@@ -30,7 +32,8 @@ Examples:
   flyball config --json | jq '.settings[] | select(.origin != \"default\")'
 
 JSON: settings [{name, variable, value, origin}], warnings [text], and problems
-[{name, value, origin, advice}]. With problems there are no settings.
+[{name, value, origin, advice}]. With problems there are no settings. An empty value is none, or is
+chosen at start.
 
 Exit codes:
   0  valid, perhaps with warnings
@@ -57,18 +60,63 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
+/// Every setting as it takes effect: where one decides about another, or the machine about one, that is done.
+fn effective(loaded: &Loaded) -> Vec<Effective> {
+    let config = &loaded.config;
+    let (hash, replicas) = config.ring();
+    let host = HostFacts {
+        cpus: std::thread::available_parallelism().map_or(1, NonZero::get),
+        ..HostFacts::default()
+    };
+    let port = config.grpc.address.port;
+    let advertised = Some(config.advertise_address(port)).filter(|to| port != 0 && !to.is_wildcard());
+    let unnamed = config.peer_picker.kind.is_none();
+    let ring = |setting: &mut Effective, value: String| {
+        setting.value = value;
+        if setting.origin != "default" {
+            setting.origin = format!("default; without peer_picker.type, not the {}", setting.origin);
+        }
+    };
+    let mut settings = loaded.effective();
+    for setting in &mut settings {
+        match setting.name {
+            "cache.shards" => setting.value = config.store_settings(&host).shards.to_string(),
+            "node.advertise_address" if config.node.advertise_address.is_none() => {
+                setting.value = advertised.as_ref().map(ToString::to_string).unwrap_or_default();
+            }
+            "peer_picker.type" if unnamed => setting.value = "replicated-hash".to_owned(),
+            "peer_picker.hash" if unnamed => {
+                ring(setting, if hash == PickerHash::Fnv1 { "fnv1" } else { "fnv1a" }.to_owned());
+            }
+            "peer_picker.replicas" if unnamed => ring(setting, replicas.to_string()),
+            _ => {}
+        }
+    }
+    settings
+}
+
+/// What is shown for a setting without a value.
+fn absent(name: &str) -> &'static str {
+    match name {
+        "node.advertise_address" | "node.instance_id" => "(chosen at start)",
+        _ => "-",
+    }
+}
+
 /// Name, value and origin of each setting, in columns.
 fn table(loaded: &Loaded) -> String {
-    let settings = loaded.effective();
-    let width = |of: fn(&config::Effective) -> usize| settings.iter().map(of).max().unwrap_or(0);
-    let (names, values) =
-        (width(|setting| setting.name.len()), width(|setting| setting.value.chars().count()));
+    let settings = effective(loaded);
+    let width = |of: fn(&Effective) -> usize| settings.iter().map(of).max().unwrap_or(0);
+    let (names, values) = (
+        width(|setting| setting.name.len()),
+        width(|setting| setting.value.chars().count().max(absent(setting.name).len())),
+    );
     // One long value must not push all origins off the screen.
     let values = values.min(32);
     settings
         .iter()
         .map(|setting| {
-            let value = if setting.value.is_empty() { "-" } else { &setting.value };
+            let value = if setting.value.is_empty() { absent(setting.name) } else { &setting.value };
             format!("{:names$}  {value:values$}  {}\n", setting.name, setting.origin)
         })
         .collect()
@@ -77,7 +125,7 @@ fn table(loaded: &Loaded) -> String {
 fn json(loaded: &Result<Loaded, ConfigError>, validate: bool) -> serde_json::Value {
     let (settings, warnings, problems) = match loaded {
         Ok(loaded) => {
-            let settings = if validate { Vec::new() } else { loaded.effective() };
+            let settings = if validate { Vec::new() } else { effective(loaded) };
             (settings, loaded.warnings.as_slice(), [].as_slice())
         }
         Err(error) => (Vec::new(), [].as_slice(), error.problems()),

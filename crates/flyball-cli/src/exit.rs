@@ -16,7 +16,7 @@ use crate::output;
 pub(crate) enum Exit {
     /// Done; for `check` granted, for `healthcheck` healthy.
     Success,
-    /// No verdict, and the reason has been printed.
+    /// No verdict or no start, and the reason has been printed.
     Failure,
     /// `config`: not valid and the mistakes have been printed; 1, or 2 when the command line is to blame.
     Invalid(u8),

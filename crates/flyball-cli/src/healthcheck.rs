@@ -24,8 +24,10 @@ use crate::output::{self, BAD, GOOD};
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// The node's HTTP address
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address::callable)]
     address: Option<String>,
+    #[command(flatten)]
+    files: address::Files,
     /// How often to ask, 500 ms apart, before the last answer counts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempts: Option<u32>,
@@ -37,6 +39,7 @@ pub(crate) struct Args {
 const HELP: &str = "\
 Examples:
   flyball healthcheck
+  flyball healthcheck --config /etc/gubernator.conf            where `serve` was given that file
   HEALTHCHECK --interval=3s CMD [\"flyball\", \"healthcheck\"]     in a container file
 
 Exit codes:
@@ -47,7 +50,8 @@ Exit codes:
 Environment:
   GUBER_HTTP_ADDRESS      the address without --address; a wildcard means this machine
                           [otherwise 127.0.0.1:1050]
-  GUBER_HTTP_RETRY_COUNT  the attempts without --attempts [otherwise 1]";
+  GUBER_HTTP_RETRY_COUNT  the attempts without --attempts [otherwise 1]
+  With --config every variable of `serve` counts, as it does there.";
 
 const ATTEMPTS: &str = "GUBER_HTTP_RETRY_COUNT";
 const PAUSE: Duration = Duration::from_millis(500);
@@ -62,10 +66,12 @@ enum Health {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let target = address::HTTP.target(args.address.as_deref())?;
-    let attempts = match args.attempts {
-        Some(attempts) => attempts,
-        None => attempts_of(std::env::var(ATTEMPTS).ok().as_deref())?,
+    let loaded = args.files.load()?;
+    let target = address::HTTP.target(args.address.clone(), loaded.as_ref())?;
+    let attempts = match (args.attempts, &loaded) {
+        (Some(attempts), _) => attempts,
+        (None, Some(loaded)) => loaded.config.healthcheck.attempts.max(1),
+        (None, None) => attempts_of(std::env::var(ATTEMPTS).ok().as_deref())?,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -82,11 +88,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                 }
                 Ok(Health::Unhealthy(why)) => {
                     exit = Exit::Unhealthy;
-                    format!("{target} is {}: {why}", output::styled(BAD, "unhealthy"))
+                    format!("{target} is {}: {}", output::styled(BAD, "unhealthy"), output::foreign(&why))
                 }
                 Err(error) => {
                     exit = Exit::Failure;
-                    format!("{target}: {error:#}")
+                    format!("{target}: {}", output::foreign(&format!("{error:#}")))
                 }
             };
             output::line(&text)?;
@@ -114,7 +120,7 @@ async fn ask(target: &str) -> anyhow::Result<Health> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let request = http::Request::get("/v1/HealthCheck").header(http::header::HOST, target);
     let exchange = async {
-        let response = sender.send_request(request.body(Empty::<Bytes>::new())?).await?;
+        let response = sender.send_request(request.body(Empty::<Bytes>::new())?).await.map_err(unheard)?;
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(anyhow::Error::from_boxed).context("cannot read the answer")?;
@@ -128,6 +134,13 @@ async fn ask(target: &str) -> anyhow::Result<Health> {
         found = &mut exchange => found,
         _ = connection => exchange.await,
     }
+}
+
+/// Why there is no answer to read.
+fn unheard(error: hyper::Error) -> anyhow::Error {
+    let foreign = error.is_parse();
+    let error = anyhow::Error::new(error);
+    if foreign { error.context("it does not speak HTTP/1.1; is this the gRPC port?") } else { error }
 }
 
 /// What an answer says. Only a body of the right form counts, since another service may sit on the port.

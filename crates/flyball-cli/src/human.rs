@@ -54,6 +54,23 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// A number in at most five characters: `999`, `12.3k`, `1.23M`.
+pub(crate) fn short(number: u64) -> String {
+    let (mut scaled, mut unit) = (number as f64, 0);
+    // From 999.5 on, three digits would round up to four.
+    while scaled >= 999.5 && unit < 6 {
+        scaled /= 1e3;
+        unit += 1;
+    }
+    let unit = ["", "k", "M", "G", "T", "P", "E"][unit];
+    match scaled {
+        _ if unit.is_empty() => number.to_string(),
+        ..9.995 => format!("{scaled:.2}{unit}"),
+        ..99.95 => format!("{scaled:.1}{unit}"),
+        _ => format!("{scaled:.0}{unit}"),
+    }
+}
+
 /// Microseconds with three significant digits: `95 us`, `1.23 ms`, `12.3 ms`, `1.23 s`.
 pub(crate) fn micros(us: u64) -> String {
     let scaled = |value: f64, unit: &str| match value {
@@ -117,6 +134,19 @@ mod tests {
     fn numbers_are_readable() {
         for (number, text) in [(0, "0"), (999, "999"), (1_000, "1 000"), (1_234_567, "1 234 567")] {
             assert_eq!(count(number), text);
+        }
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1.00k"),
+            (9_999, "10.0k"),
+            (12_345, "12.3k"),
+            (99_999, "100k"),
+            (999_499, "999k"),
+            (999_500, "1.00M"),
+            (u64::MAX, "18.4E"),
+        ] {
+            assert_eq!(short(number), text);
         }
         for (us, text) in [
             (0, "0 us"),

@@ -17,8 +17,10 @@ mod output;
 mod serve;
 mod version;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
@@ -44,7 +46,8 @@ Exit codes, unless a command's help says more:
   2  the command line makes no sense
 
 Environment:
-  NO_COLOR  when not empty, never colour the output (it is coloured only on a terminal anyway)";
+  NO_COLOR        when not empty, never colour the output (it is coloured only on a terminal anyway)
+  CLICOLOR_FORCE  when not empty and not 0, colour it even where there is no terminal";
 
 #[derive(Subcommand, Debug)]
 enum Command {
@@ -58,7 +61,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = Cli::try_parse().map_err(Into::into).and_then(|cli| match cli.command {
+    let parsed = Cli::try_parse().map_err(|error| dashed(error, std::env::args_os()));
+    let outcome = parsed.map_err(Into::into).and_then(|cli| match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Healthcheck(args) => healthcheck::run(&args),
@@ -68,6 +72,22 @@ fn main() -> ExitCode {
         Command::Completions(args) => completions::run(&args),
     });
     exit::finish(outcome)
+}
+
+/// Adds a hint for those who come from the original, whose flags `-config` and `-debug` have one dash.
+fn dashed(mut error: clap::Error, args: impl Iterator<Item = OsString>) -> clap::Error {
+    const ORIGINAL: [&str; 2] = ["config", "debug"];
+    if error.kind() == ErrorKind::UnknownArgument {
+        let given = args.skip(1).filter_map(|arg| arg.into_string().ok()).find_map(|arg| {
+            let (name, _) = arg.split_once('=').unwrap_or((&arg, ""));
+            ORIGINAL.into_iter().find(|original| name.strip_prefix('-') == Some(original))
+        });
+        if let Some(name) = given {
+            let tip = format!("flags have two dashes here: flyball serve --{name}");
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        }
+    }
+    error
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// [`print`] and a line end.
+/// [`print()`] and a line end.
 pub(crate) fn line(text: &str) -> anyhow::Result<()> {
     print(&format!("{text}\n"))
 }
@@ -43,7 +43,30 @@ pub(crate) fn warning(text: &str) {
     note(&format!("{LATER}warning:{LATER:#} {text}"));
 }
 
+/// Text from elsewhere, made harmless: what could move the cursor, recolour the terminal, break the line or turn the
+/// direction of writing is shown escaped. Everything that came over the network goes through here.
+pub(crate) fn foreign(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || turns { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
 /// `text` in a style.
 pub(crate) fn styled(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_cannot_steer_the_terminal() {
+        assert_eq!(foreign("key 'ü' is \\ 漢字"), "key 'ü' is \\ 漢字");
+        assert_eq!(foreign("a\x1b[2J\r\nb\x07\u{9b}1m\u{7f}"), r"a\u{1b}[2J\r\nb\u{7}\u{9b}1m\u{7f}");
+        assert_eq!(foreign("\u{202e}drow"), r"\u{202e}drow");
+    }
 }

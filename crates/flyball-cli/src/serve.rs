@@ -2,7 +2,7 @@
 //! [`flyball_server`].
 
 use anyhow::Context as _;
-use flyball_server::config::{self, Config, LogFormat, LogLevel, ServeArgs};
+use flyball_server::config::{self, Config, Loaded, LogFormat, LogLevel, ServeArgs};
 use flyball_server::daemon::Daemon;
 use flyball_server::shutdown::Signals;
 use flyball_server::telemetry::logs::{self, Shape};
@@ -29,6 +29,7 @@ Examples:
   flyball serve --grpc-address 0.0.0.0:1051 --http-address 0.0.0.0:1050
   flyball serve --config /etc/gubernator.conf --semantics gubernator
 
+A start that fails is one line on standard error, in the log's format once the configuration is valid.
 SIGTERM and SIGINT stop the node gracefully, within a bound; a second signal stops it at once.
 
 Exit codes:
@@ -43,10 +44,17 @@ Environment:
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let loaded = config::load(&args.settings, std::env::vars_os(), config::read_file)?;
     log(&loaded.config)?;
-    tracing::info!(version = version::line(), "flyball");
-    for warning in &loaded.warnings {
-        tracing::warn!("{warning}");
-    }
+    daemon(loaded).or_else(|error| {
+        // A start that fails is one line, and from here on the log decides what lines look like.
+        if !tracing::enabled!(tracing::Level::ERROR) {
+            return Err(error);
+        }
+        tracing::error!("{error:#}");
+        Ok(Exit::Failure)
+    })
+}
+
+fn daemon(loaded: Loaded) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -55,6 +63,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         // From here on a signal is kept, so that one during the start stops the node as soon as it runs.
         let signals = Signals::of_process().context("cannot wait for signals")?;
         let daemon = Daemon::start(loaded.config).await?;
+        tracing::info!(version = version::line(), "flyball");
+        for warning in &loaded.warnings {
+            tracing::warn!("{warning}");
+        }
         Ok(Exit::Stopped(daemon.run(signals).await))
     });
     // Whatever did not end within the stop's bound is not waited for.

@@ -13,7 +13,7 @@ pub(crate) struct Args {
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Set by whoever builds a release; a plain build does not know.
+/// Given by whoever builds a release, else what `build.rs` finds; a build of plain sources does not know.
 const COMMIT: Option<&str> = option_env!("FLYBALL_COMMIT");
 
 /// Version, commit and platform in words, as `--version` prints them after the name.

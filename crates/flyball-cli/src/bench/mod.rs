@@ -12,12 +12,13 @@ mod wire;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
+use flyball_server::shutdown::Signals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::address;
 use crate::exit::{self, Exit};
-use crate::human::count;
+use crate::human::short;
 use crate::limit::{self, Window};
 use crate::output;
 use load::{Glance, Load, Plan};
@@ -39,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Protocol::Grpc, hide_possible_values = true, value_name = "grpc|http")]
     protocol: Protocol,
     /// The node's address
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address::callable)]
     address: Option<String>,
 
     /// Open loop: calls per second, all callers together
@@ -52,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Load")]
     connections: Option<u32>,
     /// How long to measure
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = limit::length, conflicts_with = "requests", help_heading = "Load")]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = measurable, conflicts_with = "requests", help_heading = "Load")]
     time: Duration,
     /// Measure so many calls instead of a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Load")]
@@ -125,9 +126,10 @@ Progress is shown while standard error is a terminal. Ctrl-C ends the run and re
 measured so far; a second Ctrl-C does not wait for the calls under way.
 
 Latency is that of all calls that were answered or timed out, from a histogram with three
-significant digits. In an open loop it counts from the intended moment; \"sent late\" is the part of
-it that the call spent in the generator. When that part is large, the callers or the machine are too
-few for the rate.
+significant digits; a call that fell due and could not be sent before the end is in no percentile.
+In an open loop latency counts from the intended moment; \"sent late\" is the part of it that the
+call spent in the generator. When that part is large, the callers or the machine are too few for the
+rate.
 
 JSON: protocol, address, rate, concurrency, connections, batch, keys, skew, seed, interrupted,
 elapsed_s, calls, calls_per_s, decisions, decisions_per_s, over_limit, never_fits, scheduled,
@@ -189,7 +191,7 @@ fn prepare(args: &Args) -> anyhow::Result<(Load, Settings, usize)> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or((cores / 2).max(1), |threads| threads as usize);
     let order = if args.sequential { Order::Sequential } else { Order::Random { skew: args.skew } };
-    let address = listener.target(args.address.as_deref())?;
+    let address = listener.target(args.address.clone(), None)?;
     let item = args.check.request(&args.name, "", args.limit, args.duration);
     let load = Load::new(Plan {
         target: Target::new(args.protocol, address.clone())?,
@@ -222,14 +224,16 @@ fn prepare(args: &Args) -> anyhow::Result<(Load, Settings, usize)> {
 }
 
 async fn measure(args: &Args, load: &Load, settings: Settings) -> anyhow::Result<Report> {
-    load.reach()
-        .await
-        .map_err(|failure| anyhow::anyhow!("{failure}"))
-        .with_context(|| format!("cannot reach a node at {}", settings.address))?;
+    // From here on Ctrl-C no longer ends the process by itself.
+    let mut signals = Signals::of_process().context("cannot wait for Ctrl-C")?;
+    tokio::select! {
+        reached = load.reach() => reached.map_err(|failure| unreached(failure, &settings))?,
+        _ = signals.next() => bail!("interrupted before anything was measured"),
+    }
     let warmup = Duration::from_millis(args.warmup.max(0).unsigned_abs());
     if !warmup.is_zero() {
         let progress = Progress::new("warming up", Length::Time(warmup));
-        let warmed = load.phase(Length::Time(warmup), |glance| progress.show(glance)).await?;
+        let warmed = load.phase(Length::Time(warmup), &mut signals, |glance| progress.show(glance)).await?;
         progress.end();
         if warmed.interrupted {
             bail!("interrupted before anything was measured");
@@ -237,10 +241,52 @@ async fn measure(args: &Args, load: &Load, settings: Settings) -> anyhow::Result
     }
     let length = args.requests.map_or(Length::Time(args.time), Length::Calls);
     let progress = Progress::new("measuring", length);
-    let measured = load.phase(length, |glance| progress.show(glance)).await?;
+    let measured = load.phase(length, &mut signals, |glance| progress.show(glance)).await?;
     progress.end();
     Ok(Report::new(settings, &measured.tally, measured.elapsed, measured.unsent, measured.interrupted))
 }
+
+/// Why nothing is measured at this address.
+fn unreached(failure: wire::Failure, settings: &Settings) -> anyhow::Error {
+    let (spoken, other) = match settings.protocol {
+        Protocol::Grpc => ("gRPC", "HTTP"),
+        Protocol::Http => ("HTTP", "gRPC"),
+    };
+    let address = &settings.address;
+    if failure.is_foreign() {
+        let question = format!("is this the {other} port?");
+        anyhow!("{address} does not answer as a node's {spoken} port does ({failure}); {question}")
+    } else {
+        anyhow!("cannot reach a node at {address}: {failure}")
+    }
+}
+
+/// Parses how long to measure. In less than this there may be no answer at all, and no number means anything.
+fn measurable(text: &str) -> Result<Duration, String> {
+    match limit::length(text)? {
+        time if time < Duration::from_millis(100) => Err("expected at least 100ms".to_owned()),
+        time => Ok(time),
+    }
+}
+
+/// What is shown next to the bar, narrow whatever the numbers are.
+fn told(glance: Glance) -> String {
+    let per_second = |number: u64| short((number as f64 / glance.elapsed.as_secs_f64().max(1e-3)) as u64);
+    let mut text = format!(
+        "{} calls/s, {} items/s, {} over",
+        per_second(glance.calls),
+        per_second(glance.decisions),
+        short(glance.over_limit)
+    );
+    if glance.failed > 0 {
+        text.push_str(&format!(", {} failed", short(glance.failed)));
+    }
+    text
+}
+
+/// With the 24 columns of the words and the bar before it, a line of a terminal of 80.
+#[cfg(test)]
+const GLANCE_CHARS_MAX: usize = 56;
 
 /// The bar on standard error; where that is no terminal, nothing.
 struct Progress {
@@ -255,7 +301,7 @@ impl Progress {
             Length::Calls(calls) => calls,
         };
         let bar = ProgressBar::with_draw_target(Some(whole), ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:30}] {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:10}] {wide_msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_prefix(what);
@@ -266,18 +312,7 @@ impl Progress {
         if self.bar.is_hidden() {
             return;
         }
-        let per_second = |number: u64| number as f64 / glance.elapsed.as_secs_f64().max(1e-3);
-        let mut text = format!(
-            "{:.0} s, {} calls/s, {} decisions/s, {} over limit",
-            glance.elapsed.as_secs_f64(),
-            count(per_second(glance.calls) as u64),
-            count(per_second(glance.decisions) as u64),
-            count(glance.over_limit),
-        );
-        if glance.failed > 0 {
-            text.push_str(&format!(", {} failed", count(glance.failed)));
-        }
-        self.bar.set_message(text);
+        self.bar.set_message(told(glance));
         self.bar.set_position(match self.length {
             Length::Time(_) => u64::try_from(glance.elapsed.as_millis()).unwrap_or(u64::MAX),
             Length::Calls(_) => glance.calls,
@@ -286,5 +321,28 @@ impl Progress {
 
     fn end(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_fits_a_terminal_of_80_columns() {
+        let elapsed = Duration::from_secs(2);
+        let glance = Glance { elapsed, calls: 24_690, decisions: 2_469_000, over_limit: 999, failed: 0 };
+        assert_eq!(told(glance), "12.3k calls/s, 1.23M items/s, 999 over");
+        for number in [0, 999_999, 12_345_678, u64::MAX] {
+            let glance =
+                Glance { elapsed, calls: number, decisions: number, over_limit: number, failed: number };
+            assert!(told(glance).chars().count() <= GLANCE_CHARS_MAX, "{}", told(glance));
+        }
+    }
+
+    #[test]
+    fn nothing_is_measured_in_no_time() {
+        assert_eq!(measurable("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(measurable("1ms"), Err("expected at least 100ms".to_owned()));
     }
 }

@@ -39,6 +39,7 @@ pub(crate) fn digits(keys: u64) -> usize {
 /// All questions of a run.
 #[derive(Debug)]
 pub(crate) struct Questions {
+    protocol: Protocol,
     template: Template,
     picker: Picker,
     keys: u64,
@@ -59,6 +60,7 @@ impl Questions {
         seed: u64,
     ) -> anyhow::Result<Self> {
         Ok(Self {
+            protocol,
             template: Template::new(protocol, item, batch, width.max(digits(keys))),
             picker: Picker::new(keys, order)?,
             keys,
@@ -80,6 +82,14 @@ impl Questions {
             Picker::Uniform(uniform) => uniform.sample(&mut random),
             Picker::Zipf(zipf) => (zipf.sample(&mut random) as u64).clamp(1, self.keys) - 1,
         })
+    }
+
+    /// The body of a call that asks nothing.
+    pub(crate) fn none(&self) -> Bytes {
+        match self.protocol {
+            Protocol::Grpc => Bytes::from_static(&[0; 5]),
+            Protocol::Http => Bytes::from_static(b"{\"requests\":[]}"),
+        }
     }
 
     /// Items in a call.

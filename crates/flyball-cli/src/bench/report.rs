@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::tally::Tally;
 use super::wire::Protocol;
 use crate::human::{count, micros};
+use crate::output;
 
 /// The settings of a run, as they were used.
 #[derive(Clone, Debug, Serialize)]
@@ -153,10 +154,10 @@ impl Report {
             }
         }
         if self.unsent > 0 {
-            row("not sent", format!("{}: due, but no caller was free for them", count(self.unsent)));
+            row("not sent", format!("{}: due, but no caller was free; in no percentile", count(self.unsent)));
         }
         for (kind, number) in &self.errors {
-            row("error", format!("{:<14}{kind}", count(*number)));
+            row("error", format!("{:<14}{}", count(*number), output::foreign(kind)));
         }
         text
     }
@@ -204,7 +205,7 @@ mod tests {
              over limit  4 000         40.0 %\n\
              latency     p50 500 us   p90 900 us   p99 990 us   p99.9 999 us   max 1.00 ms\n\
              sent late   p50 7 us   p90 7 us   p99 7 us   p99.9 7 us   max 7 us\n\
-             not sent    3: due, but no caller was free for them\n\
+             not sent    3: due, but no caller was free; in no percentile\n\
              error       1             connection lost\n"
         );
     }
@@ -218,6 +219,15 @@ mod tests {
         assert_eq!(json["latency_us"]["p99.9"], 999);
         assert_eq!(json["errors"]["connection lost"], 1);
         assert_eq!((&json["unsent"], &json["interrupted"]), (&3.into(), &true.into()));
+    }
+
+    #[test]
+    fn reasons_from_the_node_cannot_steer_the_terminal() {
+        let mut tally = Tally::new().unwrap();
+        let reason = Some("\x1b[2Jgone".to_owned());
+        tally.record(Ok(Verdicts { refused: 1, reason, ..Verdicts::default() }), Duration::ZERO, None);
+        let text = Report::new(report().settings, &tally, Duration::ZERO, 0, false).text();
+        assert!(text.ends_with("error       1             item: \\u{1b}[2Jgone\n"), "{text}");
     }
 
     #[test]

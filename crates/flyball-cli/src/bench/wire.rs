@@ -52,6 +52,13 @@ impl fmt::Display for Failure {
     }
 }
 
+impl Failure {
+    /// Whether this is how a port fails that speaks something else than was expected.
+    pub(crate) fn is_foreign(self) -> bool {
+        matches!(self, Self::Lost | Self::Unreadable | Self::Http(_) | Self::Grpc(tonic::Code::Unimplemented))
+    }
+}
+
 /// What the items of one answer say, summed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdicts {

@@ -83,6 +83,34 @@ fn ctrl_c_reports_what_was_measured_so_far() {
 }
 
 #[test]
+fn ctrl_c_does_not_wait_for_a_node_that_hangs() {
+    let node = Node::start();
+    let line = "bench --json --time 10m --timeout 10m --warmup 0s --keys 1 --limit 1000000000 --duration 1h --address";
+    let bench = Running::start(flyball(line.split(' ')).arg(&node.grpc));
+    let look = "bench 0000000000000000 --hits 0 --limit 1000000000 --duration 1h --json";
+    while node.check(look).json()["remaining"] == 1_000_000_000 {}
+    node.signal(Signal::STOP);
+    bench.signal(Signal::INT);
+    // Without the grace of its own it would wait as long as for an answer, which is longer than this test does.
+    let ended = bench.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.json()["interrupted"], true);
+}
+
+#[test]
+fn the_other_port_is_one_line_that_asks_for_it() {
+    let node = Node::start();
+    for (protocol, address, question) in
+        [("grpc", &node.http, "is this the HTTP port?"), ("http", &node.grpc, "is this the gRPC port?")]
+    {
+        let ended = run(&mut flyball(["bench", "--protocol", protocol, "--address", address]));
+        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+        let line = ended.error_line();
+        assert!(line.contains(address.as_str()) && line.contains(question), "{line}");
+    }
+}
+
+#[test]
 fn a_node_that_is_not_there_is_one_line() {
     for protocol in ["grpc", "http"] {
         let address = deserted();

@@ -103,6 +103,40 @@ fn the_address_may_come_from_the_environment() {
 }
 
 #[test]
+fn the_address_may_come_from_a_file() {
+    let node = Node::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let check = |file: &std::path::Path| {
+        let line = ["check", "a", "b", "--limit", "5", "--duration", "1s", "--config"];
+        // The file counts more than the environment, as it does for the daemon.
+        run(flyball(line).arg(file).env("GUBER_GRPC_ADDRESS", deserted()))
+    };
+    let found = check(&file("node.conf", &format!("GUBER_GRPC_ADDRESS={}\n", node.grpc)));
+    assert_eq!(found.code, Some(0), "{found:?}");
+    let wrong = check(&file("wrong.conf", "GUBER_BATCH_WAIT=abc\n"));
+    assert_eq!(wrong.code, Some(1), "{wrong:?}");
+    assert!(wrong.error_line().contains("GUBER_BATCH_WAIT='abc'"), "{wrong:?}");
+    let chosen = check(&file("chosen.conf", "GUBER_GRPC_ADDRESS=127.0.0.1:0\n"));
+    assert!(chosen.error_line().contains("chosen.conf"), "{chosen:?}");
+}
+
+#[test]
+fn the_http_port_is_called_by_its_name() {
+    let node = Node::start();
+    let ended =
+        run(&mut flyball(["check", "a", "b", "--limit", "5", "--duration", "1s", "--address", &node.http]));
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
+    let expected =
+        format!("error: {} ended the connection without a gRPC answer; is this the HTTP port?", node.http);
+    assert!(ended.error_line().starts_with(&expected), "{ended:?}");
+}
+
+#[test]
 fn a_node_that_is_not_there_is_one_line_that_says_so() {
     let address = deserted();
     let ended =

@@ -32,11 +32,29 @@ fn values_that_make_no_sense_together_are_usage_errors_too() {
         ("check a b --limit 1 --duration 1s --wait", "--max-wait"),
         ("check a b --limit 1", "--duration"),
         ("healthcheck --attempts 0", "--attempts"),
+        ("healthcheck --address localhost", "--address <HOST:PORT>': the port is missing"),
+        ("check a b --limit 1 --duration 1s --address a:0", "--address <HOST:PORT>': '0' is not a port"),
+        ("bench --address https://a:1", "--address <HOST:PORT>': the node is called without TLS"),
+        ("bench --time 1ms", "--time <DURATION>': expected at least 100ms"),
     ] {
         let ended = run(&mut flyball(line.split_whitespace()));
         assert_eq!(ended.code, Some(2), "{line}: {ended:?}");
         assert!(ended.err.contains(names), "{line}: {ended:?}");
     }
+}
+
+#[test]
+fn the_flags_of_the_original_have_a_hint() {
+    for (line, hint) in [
+        ("-config gubernator.conf", "flyball serve --config"),
+        ("serve -config=gubernator.conf", "flyball serve --config"),
+        ("serve -debug", "flyball serve --debug"),
+    ] {
+        let ended = run(&mut flyball(line.split(' ')));
+        assert_eq!(ended.code, Some(2), "{line}: {ended:?}");
+        assert!(ended.err.contains(hint), "{line}: {ended:?}");
+    }
+    assert!(!run(&mut flyball(["serve", "-x"])).err.contains("two dashes"));
 }
 
 #[test]
@@ -52,6 +70,11 @@ fn p35_help_and_version_are_answers() {
     let json = run(&mut flyball(["version", "--json"])).json();
     assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(json["os"], std::env::consts::OS);
+    // Known to whoever has git and a repository.
+    let git = std::process::Command::new("git").args(["rev-parse", "HEAD"]).output();
+    if git.is_ok_and(|git| git.status.success()) && std::path::Path::new("../../.git").exists() {
+        assert!(json["commit"].as_str().is_some_and(|commit| commit.len() >= 7), "{json}");
+    }
     for command in ["serve", "check", "healthcheck", "config", "bench", "version", "completions"] {
         let ended = run(&mut flyball([command, "--help"]));
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{command}");

@@ -61,6 +61,39 @@ fn p33_a_healthy_node_is_0() {
 }
 
 #[test]
+fn address_and_attempts_may_come_from_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let (conf, toml) = (folder.path().join("node.conf"), folder.path().join("node.toml"));
+    std::fs::write(&conf, "GUBER_HTTP_RETRY_COUNT=2\n").unwrap();
+    let address = responder(vec![unhealthy(), healthy()]);
+    std::fs::write(&toml, format!("[http]\naddress = \"{address}\"\n")).unwrap();
+    let ended = run(flyball(["healthcheck", "--config"]).arg(&conf).arg("--config").arg(&toml));
+    assert_eq!((ended.code, ended.out.lines().count()), (Some(0), 2), "{ended:?}");
+    // A mistake in a variable that only the daemon reads is no illness.
+    let node = Node::start();
+    let ended =
+        run(flyball(["healthcheck"]).env("GUBER_HTTP_ADDRESS", &node.http).env("GUBER_BATCH_WAIT", "abc"));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn the_grpc_port_is_called_by_its_name() {
+    let node = Node::start();
+    let ended = healthcheck(&node.grpc, "");
+    assert_eq!(ended.code, Some(1));
+    let expected = format!("{}: it does not speak HTTP/1.1; is this the gRPC port?", node.grpc);
+    assert!(ended.out.starts_with(&expected), "{ended:?}");
+}
+
+#[test]
+fn what_a_server_says_cannot_steer_the_terminal() {
+    let hostile = answer("503 Service Unavailable", r#"{"code":14,"message":"\u001b[2J\nhealthy"}"#);
+    let address = responder(vec![hostile]);
+    let ended = healthcheck(&address, "");
+    assert_eq!(ended.out, format!("{address} is unhealthy: \\u{{1b}}[2J\\nhealthy\n"), "{ended:?}");
+}
+
+#[test]
 fn p33_an_unhealthy_node_is_2() {
     let address = responder(vec![unhealthy()]);
     let ended = healthcheck(&address, "");

@@ -41,8 +41,39 @@ fn a_port_in_use_is_one_line_that_says_what_to_do() {
             run(&mut flyball(["serve", "--log-level", "error", flag, &address, other, "127.0.0.1:0"]));
         assert_eq!(ended.code, Some(1), "{ended:?}");
         let line = ended.error_line();
-        assert!(line.starts_with("error: ") && line.contains(&address) && line.contains("in use"), "{line}");
+        assert!(line.contains(" level=error msg=\"cannot listen "), "{line}");
+        assert!(line.contains(&address) && line.contains("in use"), "{line}");
     }
+}
+
+#[test]
+fn a_failed_start_is_one_line_in_the_format_of_the_log() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    // The misspelt variable is a warning of a node that starts.
+    let start = |args: &str| {
+        run(flyball(["serve", "--http-address", "127.0.0.1:0", "--grpc-address", &address])
+            .args(args.split_whitespace())
+            .env("GUBER_CACHE_SIEZ", "1"))
+    };
+    let json = start("--log-format json");
+    assert_eq!((json.code, json.out.as_str()), (Some(1), ""), "{json:?}");
+    let line: serde_json::Value = serde_json::from_str(json.error_line()).unwrap();
+    assert_eq!(line["level"], "error");
+    assert!(line["msg"].as_str().unwrap().contains(&address), "{line}");
+    let text = start("");
+    assert!(text.error_line().contains(" level=error msg="), "{text:?}");
+    // Nothing is logged at this level, but nobody should have to guess.
+    let silent = start("--log-level fatal --log-format json");
+    assert_eq!(silent.code, Some(1));
+    assert!(silent.error_line().starts_with("error: cannot listen "), "{silent:?}");
+}
+
+#[test]
+fn a_node_that_runs_says_its_version_and_its_warnings() {
+    let mut node = Node::start_with("--cache-size 5");
+    let version = node.hear("flyball")["version"].as_str().unwrap().to_owned();
+    assert!(version.starts_with(env!("CARGO_PKG_VERSION")), "{version}");
 }
 
 #[test]
@@ -118,6 +149,13 @@ fn config_shows_values_with_their_origin() {
         "{warning}"
     );
 
+    // What nobody set is shown as it takes effect, and what only the start decides says so.
+    assert_eq!(row("peer_picker.hash")[1..], ["fnv1", "default"]);
+    assert_eq!(row("peer_picker.type")[1..], ["replicated-hash", "default"]);
+    assert_eq!(row("node.advertise_address")[1..], ["127.0.0.1:1051", "default"]);
+    assert!(row("cache.shards")[1].parse::<u32>().unwrap() >= 16);
+    assert_eq!(row("node.instance_id")[1..], ["(chosen", "at", "start)", "default"]);
+
     let json =
         run(flyball(["config", "--json", "--semantics", "gubernator"]).arg("--config").arg(&toml)).json();
     let settings = json["settings"].as_array().unwrap();
@@ -127,6 +165,20 @@ fn config_shows_values_with_their_origin() {
         (&"gubernator".into(), &"command line: --semantics".into())
     );
     assert_eq!(json["problems"], serde_json::json!([]));
+
+    let ring = |args: &str| {
+        let json = run(flyball(["config", "--json"]).args(args.split_whitespace())).json();
+        let settings = json["settings"].as_array().unwrap().clone();
+        let hash = settings.iter().find(|setting| setting["name"] == "peer_picker.hash").unwrap();
+        (hash["value"].as_str().unwrap().to_owned(), hash["origin"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(ring("--peer-picker replicated-hash").0, "fnv1a");
+    let (value, origin) = ring("--peer-picker-hash fnv1a");
+    assert_eq!(value, "fnv1");
+    assert!(origin.starts_with("default; without peer_picker.type, not the command line"), "{origin}");
+    let anywhere = run(&mut flyball(["config", "--grpc-address", "0.0.0.0:1051"]));
+    let advertised = anywhere.out.lines().find(|line| line.starts_with("node.advertise_address")).unwrap();
+    assert!(advertised.contains("(chosen at start)"), "{advertised}");
 
     let valid = run(&mut flyball(["config", "--validate"]));
     assert_eq!(

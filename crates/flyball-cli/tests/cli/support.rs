@@ -147,6 +147,16 @@ impl Node {
         self.process.hear(message);
     }
 
+    /// Waits until the node says this.
+    pub(crate) fn hear(&mut self, message: &str) -> serde_json::Value {
+        self.process.hear(message)
+    }
+
+    /// Sends a signal and expects nothing from it.
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
     pub(crate) fn stop_with(self, signal: Signal) -> Ended {
         self.process.signal(signal);
         self.process.end()
