@@ -21,10 +21,10 @@ pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     command
 }
 
-/// The command as one would type it, with the variables it sets.
+/// The command as one would type it, with the variables it sets, except for a PATH that nobody would type.
 pub fn shown(command: &Command) -> String {
     let mut words = Vec::new();
-    for (name, value) in command.get_envs() {
+    for (name, value) in command.get_envs().filter(|(name, _)| *name != "PATH") {
         if let Some(value) = value {
             words.push(format!("{}={}", name.display(), quoted(value)));
         }
@@ -152,7 +152,10 @@ mod tests {
     #[test]
     fn a_command_is_shown_as_one_would_type_it() {
         let mut command = Command::new("go");
-        command.args(["build", "-ldflags", "-s -w", "it's"]).env("GOTOOLCHAIN", "go1.27.3");
+        command
+            .args(["build", "-ldflags", "-s -w", "it's"])
+            .env("GOTOOLCHAIN", "go1.27.3")
+            .env("PATH", "/bin");
         assert_eq!(shown(&command), r"GOTOOLCHAIN=go1.27.3 go build -ldflags '-s -w' 'it'\''s'");
     }
 

@@ -4,7 +4,8 @@
 //! 1. The node says that it is not ready and `grpc.health.v1` says NOT_SERVING, while everything is served as before:
 //!    load balancers turn away during the termination delay (none by default).
 //! 2. The ports close. Idle connections end at once (GOAWAY, `Connection: close`), others with their last open
-//!    call. Calls that are still open when the bound is over are cut.
+//!    call. A client that has no call open and does not answer is waited for a second, and everything that is still
+//!    open when the bound is over is cut.
 //! 3. The node closes, then spans that wait for a collector get one second to leave.
 //!
 //! Each step has a bound, so a stop ends whatever clients, peers or collectors do. A second signal skips the rest:
@@ -51,7 +52,7 @@ pub enum StartError {
 pub enum Exit {
     /// It was asked to stop and did; no call was cut.
     Drained,
-    /// It was asked to stop and did, but calls that outlasted the bound were cut.
+    /// It was asked to stop and did, but connections that outlasted the bound were cut, and their calls with them.
     Cut,
     /// This second signal stopped it at once.
     Forced(Signal),
@@ -94,8 +95,10 @@ impl Daemon {
     /// A port cannot be opened, or the exporter of traces cannot be built. Nothing is left behind.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let grpc_listener = listen::bind(Purpose::Grpc, &config.grpc.address.to_string()).await?;
-        let http_listener = listen::bind(Purpose::Http, &config.http.address.to_string()).await?;
         let grpc_address = grpc_listener.local_addr()?;
+        let http_listener = listen::bind(Purpose::Http, &config.http.address.to_string())
+            .await
+            .map_err(|error| error.knowing(Purpose::Grpc, grpc_address))?;
         let http_address = http_listener.local_addr()?;
 
         let host = host_facts();
@@ -175,7 +178,7 @@ impl Daemon {
         let exit = match drained {
             Ok(()) => Exit::Drained,
             Err(_) => {
-                tracing::warn!(bound = ?self.bound, "calls were still open at the bound of the stop; they are cut");
+                tracing::warn!(bound = ?self.bound, "not every connection had ended at the bound of the stop; what is left is cut");
                 self.servers.shutdown().await;
                 Exit::Cut
             }

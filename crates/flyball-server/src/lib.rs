@@ -4,6 +4,8 @@
 //!
 //! A program is linear on top of this: read the configuration, start the daemon, run it, let it drain.
 
+mod accept;
+mod activity;
 pub mod config;
 pub mod daemon;
 pub mod grpc;

@@ -47,6 +47,8 @@ pub struct ListenError {
     address: String,
     reason: String,
     advice: &'static str,
+    /// The address that somebody has.
+    taken: Option<SocketAddr>,
 }
 
 impl ListenError {
@@ -64,12 +66,27 @@ impl ListenError {
             ),
             _ => (refusal.to_string(), "choose another address"),
         };
-        Self { purpose, address: address.to_owned(), reason, advice }
+        Self { purpose, address: address.to_owned(), reason, advice, taken: None }
     }
 
     fn malformed(purpose: Purpose, address: &str, reason: impl fmt::Display) -> Self {
         let advice = "give host:port, such as 127.0.0.1:1051";
-        Self { purpose, address: address.to_owned(), reason: reason.to_string(), advice }
+        Self { purpose, address: address.to_owned(), reason: reason.to_string(), advice, taken: None }
+    }
+
+    /// The same error, in better words when it is our own other listener, on `address`, that is in the way.
+    pub fn knowing(mut self, other: Purpose, address: SocketAddr) -> Self {
+        let in_the_way = self.taken.is_some_and(|taken| {
+            let same_host =
+                taken.ip() == address.ip() || taken.ip().is_unspecified() || address.ip().is_unspecified();
+            taken.port() == address.port() && same_host
+        });
+        if in_the_way {
+            self.reason =
+                format!("{} of this node listens there already ({})", other.name(), other.settings());
+            self.advice = "choose another port for one of them";
+        }
+        self
     }
 }
 
@@ -82,11 +99,14 @@ pub async fn bind(purpose: Purpose, address: &str) -> Result<TcpListener, Listen
     for candidate in resolve(purpose, address).await? {
         match TcpListener::bind(candidate).await {
             Ok(listener) => return Ok(listener),
-            Err(error) => refusal = refusal.or(Some(error)),
+            Err(error) => refusal = refusal.or(Some((candidate, error))),
         }
     }
-    let none = || io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    Err(ListenError::new(purpose, address, &refusal.unwrap_or_else(none)))
+    let Some((candidate, refusal)) = refusal else {
+        return Err(ListenError::malformed(purpose, address, "the host has no address"));
+    };
+    let taken = (refusal.kind() == io::ErrorKind::AddrInUse).then_some(candidate);
+    Err(ListenError { taken, ..ListenError::new(purpose, address, &refusal) })
 }
 
 /// The addresses to try, in order.

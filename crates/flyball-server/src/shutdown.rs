@@ -49,7 +49,8 @@ enum Source {
 pub struct SignalSender(mpsc::Sender<Signal>);
 
 impl Signals {
-    /// The signals of this process. From here on SIGINT and SIGTERM no longer end it by themselves, so a signal
+    /// The signals of this process. From here on SIGINT, SIGTERM and SIGHUP no longer end it by themselves: a
+    /// SIGHUP, which asks other daemons to reload, is logged and ignored, and one of the others
     /// that arrives while a daemon starts is kept for it; take this before [`Daemon::start`](crate::Daemon::start).
     ///
     /// # Errors
@@ -96,6 +97,7 @@ mod process {
     pub(super) struct Stream {
         interrupt: unix::Signal,
         terminate: unix::Signal,
+        hangup: unix::Signal,
     }
 
     impl Stream {
@@ -103,14 +105,20 @@ mod process {
             Ok(Self {
                 interrupt: unix::signal(SignalKind::interrupt())?,
                 terminate: unix::signal(SignalKind::terminate())?,
+                hangup: unix::signal(SignalKind::hangup())?,
             })
         }
 
         pub(super) async fn next(&mut self) -> Signal {
-            tokio::select! {
-                Some(()) = self.interrupt.recv() => Signal::Interrupt,
-                Some(()) = self.terminate.recv() => Signal::Terminate,
-                else => std::future::pending().await,
+            loop {
+                tokio::select! {
+                    Some(()) = self.interrupt.recv() => return Signal::Interrupt,
+                    Some(()) = self.terminate.recv() => return Signal::Terminate,
+                    Some(()) = self.hangup.recv() => {
+                        tracing::info!("SIGHUP ignored: nothing is reloaded; restart to change the configuration");
+                    }
+                    else => std::future::pending().await,
+                }
             }
         }
     }
@@ -158,6 +166,18 @@ mod tests {
     async fn futures_pending(future: impl Future) -> bool {
         let mut future = std::pin::pin!(future);
         std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_hangup_is_no_reason_to_stop() {
+        let mut signals = Signals::of_process().unwrap();
+        // Only now, with handlers in place, are these harmless to the process.
+        for signal in ["HUP", "TERM"] {
+            let kill = format!("kill -{signal} {}", std::process::id());
+            assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        }
+        assert_eq!(signals.next().await, Signal::Terminate);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use opentelemetry::trace::Tracer;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::SystemClock;
+use crate::intake::Intake;
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::service::Inner;
@@ -84,6 +85,7 @@ impl NodeBuilder {
             store,
             clock,
             metrics,
+            intake: Intake::default(),
             tracing: self.tracing,
             draining: AtomicBool::new(false),
             closing: closing.clone(),

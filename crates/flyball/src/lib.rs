@@ -30,6 +30,7 @@ mod call;
 mod clock;
 mod error;
 pub mod grpc;
+pub mod intake;
 mod method;
 pub mod metrics;
 mod node;

@@ -11,6 +11,7 @@ use crate::MESSAGE_BYTES_MAX;
 use crate::builder::NodeBuilder;
 use crate::call::{Call, CallContext};
 use crate::error::CallError;
+use crate::intake::Arriving;
 use crate::method::Method;
 use crate::metrics::Metrics;
 use crate::metrics::counters::Tally;
@@ -145,6 +146,12 @@ impl Node {
     pub async fn close(&self) {
         self.drain();
         self.inner.closing.cancel();
+    }
+
+    /// The body of a request, under the node's bounds for messages that are still arriving. gRPC services do this
+    /// themselves; for who serves the node another way.
+    pub fn receive<B>(&self, body: B) -> Arriving<B> {
+        Arriving::new(body, self.clone())
     }
 
     /// The rules by which the node judges.

@@ -17,6 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::ITEMS_MAX;
 use crate::call::{Call, CallContext};
 use crate::error::CallError;
+use crate::intake::Intake;
 use crate::metrics::counters::{ErrorKind, Tally};
 use crate::metrics::{Metrics, Step};
 use crate::trace::{ServerSpan, Tracing};
@@ -33,6 +34,7 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Metrics,
+    pub(crate) intake: Intake,
     pub(crate) tracing: Option<Tracing>,
     /// Set once; from then on the node asks not to be sent more.
     pub(crate) draining: AtomicBool,

@@ -2,6 +2,9 @@
 //!
 //! The task holds the store, never the node: when the last handle of the node is dropped, its guard cancels
 //! the token and the task ends.
+//!
+//! A sweep goes in steps of well under a millisecond, and between two of them the worker's other tasks have their
+//! turn: windows aligned to the calendar let a million keys expire at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +12,7 @@ use std::time::Duration;
 use flyball_core::store::Store;
 use flyball_core::time::Clock;
 use tokio::runtime::Handle;
+use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +29,10 @@ pub(crate) fn spawn(store: Arc<Store>, clock: Arc<dyn Clock>, stop: Cancellation
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            store.sweep(clock.now());
+            let mut sweep = store.begin_sweep(clock.now());
+            while sweep.step() && !stop.is_cancelled() {
+                yield_now().await;
+            }
         }
     });
 }

@@ -204,11 +204,7 @@ time for request:       86us     18.24ms      1.18ms      1.28ms    91.27%
 
     #[test]
     fn a_run_with_failures_is_no_measurement() {
-        for (from, to) in [
-            ("0 failed", "3 failed"),
-            ("20000 2xx, 0 3xx, 0 4xx", "19000 2xx, 0 3xx, 1000 4xx"),
-            ("20000 done", "0 done"),
-        ] {
+        for (from, to) in [("0 failed", "3 failed"), ("0 4xx", "1000 4xx"), ("20000 done", "0 done")] {
             let error = parse(&OUTPUT.replace(from, to)).unwrap_err();
             assert!(error.to_string().contains("answered well"), "{error}");
         }

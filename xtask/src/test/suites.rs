@@ -108,7 +108,10 @@ fn shuttle(_: &Toolbox) -> Result<()> {
 }
 
 fn docs(_: &Toolbox) -> Result<()> {
-    run(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    // Libraries only: the binary's pages would overwrite those of the library of the same name. With private
+    // items, since the story of a file links to what it is about.
+    let pages = ["doc", "--workspace", "--lib", "--no-deps", "--document-private-items"];
+    run(cargo(pages).env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links"))
 }
 
 fn real(toolbox: &Toolbox) -> Result<()> {

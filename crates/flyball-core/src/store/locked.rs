@@ -22,6 +22,8 @@ const SHARD_BYTES_MIN: usize = 1_024 * 1_024;
 
 /// Entries looked at under one lock while sweeping: a few microseconds.
 const SWEEP_BUDGET: usize = 128;
+/// Shards looked at in one step of a sweep, so with the budget at most 4 096 entries: well under a millisecond.
+const STEP_SHARDS: usize = 32;
 /// A sweep gives up after so many rounds and leaves the rest to the next one: eight million entries of a
 /// single shard. It only ends a sweep that others fill as fast as it frees.
 const SWEEP_ROUNDS_MAX: usize = 1 << 16;
@@ -82,21 +84,28 @@ impl Store {
     ///
     /// Works through all shards in turns, a few microseconds each, so that no check waits for the whole of it.
     /// `now` may be earlier than in the last call.
+    ///
+    /// The caller has to see it through, though, and that takes some 100 ms per million entries that are due:
+    /// who has other things to do than to sweep uses [`begin_sweep`](Self::begin_sweep).
     pub fn sweep(&self, now: Timestamp) {
-        for _ in 0..SWEEP_ROUNDS_MAX {
-            let mut more = false;
-            for shard in &self.shards {
-                more |= shard.lock().advance(now, SWEEP_BUDGET);
-            }
-            if !more {
-                return;
-            }
-        }
+        let mut sweep = self.begin_sweep(now);
+        while sweep.step() {}
     }
 
-    /// Sweeps, and sums the counters of all shards. Each shard is read at its own moment.
+    /// The same sweep, done step by step as the caller finds the time.
+    pub fn begin_sweep(&self, now: Timestamp) -> Sweep<'_> {
+        Sweep { store: self, now, next: 0, more: false, rounds: 0 }
+    }
+
+    /// Sweeps, then sums as [`counted`](Self::counted) does.
     pub fn stats(&self, now: Timestamp) -> StoreStats {
         self.sweep(now);
+        self.counted()
+    }
+
+    /// Sums the counters of all shards, each read at its own moment. Entries that expired since the last sweep
+    /// count as alive.
+    pub fn counted(&self) -> StoreStats {
         let mut sum = StoreStats::default();
         for shard in &self.shards {
             sum += *shard.lock().stats();
@@ -111,6 +120,37 @@ impl Store {
         // The lower half of the hash belongs to the shard's table.
         let index = (id.hash() >> 32) as usize & (self.shards.len() - 1);
         act(&mut self.shards[index].lock(), &id)
+    }
+}
+
+/// A sweep under way; see [`Store::begin_sweep`]. Dropping it leaves the rest to the next one.
+#[derive(Debug)]
+#[must_use = "a sweep does nothing before its first step"]
+pub struct Sweep<'a> {
+    store: &'a Store,
+    now: Timestamp,
+    /// The shard that comes next in this round.
+    next: usize,
+    /// Whether a shard of this round had more to do than its budget.
+    more: bool,
+    rounds: usize,
+}
+
+impl Sweep<'_> {
+    /// Looks at a few thousand entries at most. Tells whether there is more to do.
+    pub fn step(&mut self) -> bool {
+        let shards = &self.store.shards;
+        let end = shards.len().min(self.next + STEP_SHARDS);
+        for shard in &shards[self.next..end] {
+            self.more |= shard.lock().advance(self.now, SWEEP_BUDGET);
+        }
+        self.next = end;
+        if end < shards.len() {
+            return true;
+        }
+        self.next = 0;
+        self.rounds += 1;
+        core::mem::take(&mut self.more) && self.rounds < SWEEP_ROUNDS_MAX
     }
 }
 

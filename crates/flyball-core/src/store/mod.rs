@@ -35,7 +35,7 @@ use crate::algorithm::Effects;
 use crate::check::Semantics;
 
 #[cfg(feature = "std")]
-pub use locked::Store;
+pub use locked::{Store, Sweep};
 
 /// How a store is laid out and what it may use.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -40,6 +40,42 @@ fn p40_a_hundred_thousand_keys_of_a_second_are_gone() {
     assert_eq!((stats.expired, stats.evicted_alive), (keys, 0));
 }
 
+/// However many entries are due, a step of a sweep is a few thousand of them.
+#[test]
+#[cfg(not(feature = "shuttle"))]
+fn a_sweep_goes_in_steps() {
+    use flyball_core::Rules;
+    use flyball_core::store::{Store, StoreSettings};
+
+    let store = Store::new(&StoreSettings::default());
+    let (rules, keys) = (Rules::default(), 50_000);
+    for number in 0..keys {
+        let unique_key = format!("account:{number}");
+        store
+            .apply(&check("steps", &unique_key, 1_000, START), Timestamp(START), &rules, Role::Owner)
+            .unwrap();
+    }
+    let now = Timestamp(START + 1_000 + 65);
+    assert_eq!(store.counted().entries, keys, "looking makes nothing die");
+    let mut sweep = store.begin_sweep(now);
+    let mut alive = keys;
+    let mut steps = 0;
+    while sweep.step() {
+        let left = store.counted().entries;
+        assert!(alive - left <= 4_096, "{alive} → {left}");
+        (alive, steps) = (left, steps + 1);
+    }
+    assert_eq!(store.counted().entries, 0);
+    assert!(steps >= keys / 4_096, "{steps} steps");
+    // One that is given up is taken up by the next.
+    let later = Timestamp(START + 1_000 + LINGER_MS + 65);
+    assert!(store.begin_sweep(later).step());
+    let freed = store.counted().expired;
+    assert!(freed > 0 && freed <= 4_096, "{freed}");
+    store.sweep(later);
+    assert_eq!(store.counted().expired, keys);
+}
+
 /// A client whose clock lags finds what it used, after the node's clock has passed the end of the window.
 #[test]
 fn the_dead_still_answer_clients_that_lag() {

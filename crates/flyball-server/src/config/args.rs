@@ -1,7 +1,9 @@
 //! The flags of `flyball serve`, made from the table so that they cannot disagree with it.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use super::table::{self, Setting};
@@ -79,17 +81,42 @@ fn arg(setting: &Setting, flag: &'static str) -> Arg {
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("true")
+            .value_parser(Hinted(vec!["true", "false"]))
             .hide_possible_values(true);
     }
-    arg.value_name(value_name(setting))
+    let arg = arg.value_name(value_name(setting));
+    match words(setting.kind) {
+        Some(words) => arg.value_parser(Hinted(words)).hide_possible_values(true),
+        None => arg,
+    }
+}
+
+/// The words a setting chooses from.
+fn words(kind: &'static str) -> Option<Vec<&'static str>> {
+    kind.starts_with('`').then(|| kind.split(", ").map(|word| word.trim_matches('`')).collect())
+}
+
+/// Takes any text, and tells shells which words complete it. The judgement comes later, with all the others.
+#[derive(Clone)]
+struct Hinted(Vec<&'static str>);
+
+impl TypedValueParser for Hinted {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0.iter().map(PossibleValue::new)))
+    }
 }
 
 fn value_name(setting: &Setting) -> String {
+    if let Some(words) = words(setting.kind) {
+        return words.join("|");
+    }
     match setting.kind {
-        kind if kind.starts_with('`') => {
-            let words: Vec<_> = kind.split(", ").map(|word| word.trim_matches('`')).collect();
-            words.join("|")
-        }
         kind if kind.starts_with("list") => "LIST".to_owned(),
         "host:port" => "HOST:PORT".to_owned(),
         "integer" => "N".to_owned(),

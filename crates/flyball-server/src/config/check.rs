@@ -99,7 +99,12 @@ pub(super) fn check(
 
 /// Whether two listeners cannot both have their address.
 fn collide(one: &HostPort, other: &HostPort) -> bool {
-    let same_host = one.host == other.host || one.is_wildcard() || other.is_wildcard();
+    // Listeners take the IPv4 address of that name.
+    let host = |address: &HostPort| match address.host.as_str() {
+        "localhost" => "127.0.0.1".to_owned(),
+        host => host.to_owned(),
+    };
+    let same_host = host(one) == host(other) || one.is_wildcard() || other.is_wildcard();
     one.port != 0 && one.port == other.port && same_host
 }
 

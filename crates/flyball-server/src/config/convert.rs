@@ -22,6 +22,9 @@ pub struct HostFacts {
 /// Locks per CPU: enough that two CPUs rarely want the same one.
 const SHARDS_PER_CPU: usize = 16;
 
+/// The most that expired buckets linger for checks on their way between nodes, in milliseconds.
+const LINGER_FORWARDING_MS: i64 = 500;
+
 impl Config {
     /// How the node judges checks.
     pub fn rules(&self) -> Rules {
@@ -44,8 +47,11 @@ impl Config {
             None => host.cpus.max(1).saturating_mul(SHARDS_PER_CPU),
         };
         let linger_ms = match self.semantics {
+            // A forwarded check may be older by the batch timeout, but no dead bucket stays for more than a
+            // second beyond the tolerance, the sweep's interval included.
             Semantics::Exact => {
-                whole_ms(self.created_at_tolerance).saturating_add(whole_ms(self.batch.timeout))
+                let forwarding = whole_ms(self.batch.timeout).min(LINGER_FORWARDING_MS);
+                whole_ms(self.created_at_tolerance).saturating_add(forwarding)
             }
             Semantics::Gubernator => 0,
         };

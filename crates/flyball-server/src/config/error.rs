@@ -23,7 +23,7 @@ impl Problem {
     pub(super) fn value(setting: &Setting, given: &Given, advice: impl Into<String>) -> Self {
         Self {
             name: given.origin.given_as(),
-            value: (!setting.secret).then(|| without_credentials(&given.text)),
+            value: (!setting.secret).then(|| setting.shown(&given.text)),
             origin: given.origin.clone(),
             advice: advice.into(),
         }
@@ -43,13 +43,23 @@ impl Problem {
 /// Longest part of a value that is repeated in a message, in characters.
 const SHOWN_MAX: usize = 80;
 
-/// The text, with what stands before the host of a URL taken out.
-pub(super) fn without_credentials(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    let authority = rest.split('/').next().unwrap_or(rest);
-    match authority.rsplit_once('@') {
-        Some((credentials, _)) => format!("{scheme}://<redacted>{}", &rest[credentials.len()..]),
-        None => text.to_owned(),
+/// The text of a URL without what may be a secret: everything before the last `@`, and a query or fragment. Rather
+/// too much than too little, since what is wrong with it may be that it cannot be taken apart.
+pub(crate) fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = match url.find("://") {
+        Some(end) => url.split_at(end + 3),
+        None => ("", url),
+    };
+    let (credentials, rest) = match rest.rsplit_once('@') {
+        Some((_, rest)) => ("<redacted>@", rest),
+        None => ("", rest),
+    };
+    match rest.find(['?', '#']) {
+        Some(start) => {
+            let (rest, mark) = (&rest[..start], &rest[start..=start]);
+            format!("{scheme}{credentials}{rest}{mark}<redacted>")
+        }
+        None => format!("{scheme}{credentials}{rest}"),
     }
 }
 

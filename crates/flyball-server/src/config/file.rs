@@ -12,33 +12,36 @@ use super::{table, unknown};
 /// lines and those whose first character is `#`, a space or a tab. No quotes, no continuation, no comments
 /// after a value.
 ///
-/// The first line without `=` is reported in the original's words, which count lines from 0; a carriage
-/// return alone is such a line.
+/// Lines without `=` are reported in the original's words, which count lines from 0; a carriage return alone is
+/// such a line.
 pub(super) fn read_key_value(
     source: &SourceFile,
+    text: &str,
     variables: &mut BTreeMap<String, Given>,
     problems: &mut Vec<Problem>,
 ) {
-    let mut malformed = None;
-    for (index, line) in source.text.split('\n').enumerate() {
+    let mut malformed = 0;
+    for (index, line) in text.split('\n').enumerate() {
         if line.is_empty() || line.starts_with(['#', ' ', '\t']) {
             continue;
         }
-        let Some((name, text)) = line.split_once('=') else {
-            malformed.get_or_insert(index);
+        let Some((name, value)) = line.split_once('=') else {
+            malformed += 1;
+            if malformed <= unknown::REPORTED_MAX {
+                let advice = format!(
+                    "malformed key=value on line '{index}' (counted from 0); expected NAME=value or # comment"
+                );
+                problems.push(Problem::file(&source.path, advice));
+            }
             continue;
         };
         let name = name.trim().to_owned();
         let origin = Origin::KeyValue { file: source.path.clone(), line: index + 1, name: name.clone() };
-        variables.insert(name, Given { text: text.trim().to_owned(), origin });
+        variables.insert(name, Given { text: value.trim().to_owned(), origin });
     }
-    if let Some(index) = malformed {
-        problems.push(Problem::file(
-            &source.path,
-            format!(
-                "malformed key=value on line '{index}' (counted from 0); expected NAME=value or # comment"
-            ),
-        ));
+    if malformed > unknown::REPORTED_MAX {
+        let more = malformed - unknown::REPORTED_MAX;
+        problems.push(Problem::file(&source.path, format!("{more} more malformed lines")));
     }
 }
 
@@ -46,14 +49,15 @@ pub(super) fn read_key_value(
 /// that the setting's variable would hold.
 pub(super) fn read_toml(
     source: &SourceFile,
+    text: &str,
     known: &mut BTreeMap<String, Given>,
     problems: &mut Vec<Problem>,
 ) {
-    let table: Table = match source.text.parse() {
+    let table: Table = match text.parse() {
         Ok(table) => table,
         Err(error) => {
             let line = error.span().map(|span| {
-                let before = source.text.get(..span.start).unwrap_or(&source.text);
+                let before = text.get(..span.start).unwrap_or(text);
                 before.bytes().filter(|byte| *byte == b'\n').count() + 1
             });
             let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::error::{ConfigError, Problem, Warning, without_credentials};
+use super::error::{ConfigError, Problem, Warning};
 use super::raw::{Effective, Origin, Raw, SourceFile, Strings};
 use super::{Config, ServeArgs, check, later, table, unknown};
 
@@ -31,7 +31,7 @@ impl Loaded {
             .map(|(setting, origin)| {
                 let value = match (setting.field.show)(&self.config) {
                     value if setting.secret && !value.is_empty() => "<redacted>".to_owned(),
-                    value => without_credentials(&value),
+                    value => setting.shown(&value),
                 };
                 Effective { name: setting.name, variable: setting.env[0], value, origin: describe(origin) }
             })
@@ -56,6 +56,7 @@ pub fn from_strings(strings: &Strings) -> Result<Loaded, ConfigError> {
 fn judge(strings: &Strings, mut problems: Vec<Problem>) -> Result<Loaded, ConfigError> {
     let raw = Raw::collect(strings, &mut problems);
     let mut config = Config::default();
+    let mut scratch = config.clone();
     let mut origins = Vec::new();
     for setting in table::all() {
         let given = raw.given(setting);
@@ -63,6 +64,12 @@ fn judge(strings: &Strings, mut problems: Vec<Problem>) -> Result<Loaded, Config
             && let Err(expected) = (setting.field.set)(&mut config, &given.text)
         {
             problems.push(Problem::value(setting, given, expected));
+        }
+        // What a stronger source hides is judged too: whoever takes that one away must not meet a new mistake.
+        for hidden in raw.hidden(setting) {
+            if let Err(expected) = (setting.field.set)(&mut scratch, &hidden.text) {
+                problems.push(Problem::value(setting, hidden, expected));
+            }
         }
         origins.push(given.map_or(Origin::Default, |given| given.origin.clone()));
     }
@@ -120,7 +127,16 @@ pub fn load(
 }
 
 /// Reads a configuration file, but not much more than [`FILE_BYTES_MAX`] of it. For [`load`].
+///
+/// # Errors
+/// It cannot be read, or is no regular file (or a link to one): a pipe or a terminal would hang the start.
 pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    // Before opening it, since opening a pipe waits for its writer.
+    let kind = std::fs::metadata(path)?.file_type();
+    if !kind.is_file() {
+        let what = if kind.is_dir() { "it is a directory" } else { "it is a pipe or a device" };
+        return Err(io::Error::other(format!("{what}, not a regular file")));
+    }
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)

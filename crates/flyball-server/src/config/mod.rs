@@ -3,12 +3,12 @@
 //! Four sources say how a node should behave, from weakest to strongest: the defaults, our own TOML file, the
 //! environment joined with the original's `KEY=VALUE` file (the file wins: its oldest documented rule), and
 //! the command line. They all end in one list of (setting, text, origin), and from there on there is a single
-//! path: the row of the setting in [`table`] parses the text into its field of [`Config`], [`check`] looks
+//! path: the row of the setting in `table` parses the text into its field of [`Config`], `check` looks
 //! across the fields, and whatever is wrong is reported **together**, each with the variable, its value,
 //! where it came from and what was expected. Somebody who fixes a configuration fixes it once.
 //!
 //! The same rows make the reference page, the example files and the command-line flags
-//! ([`reference`], [`args`]), and even the defaults go through the row's parser, so what the page says is what
+//! (`reference`, `args`), and even the defaults go through the row's parser, so what the page says is what
 //! the program does.
 //!
 //! Everything is a pure function of [`Strings`]: the process environment is never touched, least of all
@@ -19,7 +19,7 @@
 //! * Unknown `GUBER_*` and `FLYBALL_*` names are warnings, since other software shares the environment. Unknown
 //!   TOML keys are errors: nobody else writes that file, and a misspelt `semantics` must not start the wrong
 //!   semantics.
-//! * A variable whose feature this version lacks is refused ([`later`]): silence would start a cluster of one
+//! * A variable whose feature this version lacks is refused (`later`): silence would start a cluster of one
 //!   where a cluster was asked for.
 //!
 //! Rejected: filling typed structs by serde from each source and merging them (the origin is lost, and the
@@ -51,6 +51,7 @@ use std::time::Duration;
 pub use args::ServeArgs;
 pub use choices::{LogFormat, LogLevel, MetricFlags, PeerDiscovery, PeerPicker, PickerHash, TracingLevel};
 pub use convert::HostFacts;
+pub(crate) use error::without_credentials;
 pub use error::{ConfigError, Problem, Warning};
 pub use flyball_core::Semantics;
 pub use load::{FILE_BYTES_MAX, Loaded, from_strings, load, read_file};

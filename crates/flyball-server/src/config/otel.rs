@@ -164,6 +164,11 @@ impl Otel {
             return self.url(endpoint, "otel.exporter_otlp_traces_endpoint");
         }
         let base = match &self.endpoint {
+            Some(endpoint) if endpoint.contains(['?', '#']) && !endpoint.contains('@') => {
+                let advice = "a base address has no query; expected a URL such as http://collector:4317";
+                let setting = "otel.exporter_otlp_endpoint";
+                return Err(BadEndpoint { setting, endpoint: endpoint.clone(), advice });
+            }
             Some(endpoint) => self.url(endpoint, "otel.exporter_otlp_endpoint")?,
             None if http => "http://localhost:4318".to_owned(),
             None => "http://localhost:4317".to_owned(),
@@ -179,7 +184,13 @@ impl Otel {
             false => format!("http://{endpoint}"),
             true => endpoint.to_owned(),
         };
-        let no_url = || bad("expected a URL such as http://collector:4317");
+        let no_url = || match endpoint.contains('@') {
+            true => bad(
+                "credentials do not belong into the URL but into OTEL_EXPORTER_OTLP_HEADERS; expected a URL such as \
+                 http://collector:4317",
+            ),
+            false => bad("expected a URL such as http://collector:4317"),
+        };
         let uri = url.parse::<http::Uri>().map_err(|_| no_url())?;
         // The library lets anything stand for a port, and credentials belong into the headers.
         let authority = uri.authority().map(|authority| match authority.port_u16() {

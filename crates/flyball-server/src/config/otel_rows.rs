@@ -49,7 +49,8 @@ pub(super) const ROWS: [Setting; 21] = [
         "Base address of the collector; over HTTP `/v1/traces` is added. Setting it switches the export \
          on.",
     )
-    .without("`http://localhost:4317`, over HTTP port 4318"),
+    .without("`http://localhost:4317`, over HTTP port 4318")
+    .url(),
     Setting::new(
         Traces,
         "otel.exporter_otlp_traces_endpoint",
@@ -57,7 +58,8 @@ pub(super) const ROWS: [Setting; 21] = [
         field!(otel.traces_endpoint),
         "Address for traces, used as it is. Setting it switches the export on.",
     )
-    .without("the base address"),
+    .without("the base address")
+    .url(),
     Setting::new(
         Traces,
         "otel.exporter_otlp_protocol",

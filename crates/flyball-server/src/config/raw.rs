@@ -146,10 +146,12 @@ impl Raw {
             raw.variables.insert(name.clone(), Given { text: text.clone(), origin });
         }
         for source in &strings.files {
+            // Some editors begin a text with a byte order mark.
+            let text = source.text.strip_prefix('\u{feff}').unwrap_or(&source.text);
             if source.is_toml() {
-                file::read_toml(source, &mut raw.toml, problems);
+                file::read_toml(source, text, &mut raw.toml, problems);
             } else {
-                file::read_key_value(source, &mut raw.variables, problems);
+                file::read_key_value(source, text, &mut raw.variables, problems);
             }
         }
         for (name, text) in &strings.flags {
@@ -160,11 +162,21 @@ impl Raw {
     }
 
     /// The text that counts for a setting, if anybody gave one.
-    pub(super) fn given(&self, setting: &Setting) -> Option<&Given> {
+    pub(super) fn given<'a>(&'a self, setting: &'a Setting) -> Option<&'a Given> {
+        self.all_given(setting).next()
+    }
+
+    /// The texts that do not count because a stronger source has one.
+    pub(super) fn hidden<'a>(&'a self, setting: &'a Setting) -> impl Iterator<Item = &'a Given> {
+        self.all_given(setting).skip(1)
+    }
+
+    /// All texts for a setting that are not empty, the strongest first.
+    fn all_given<'a>(&'a self, setting: &'a Setting) -> impl Iterator<Item = &'a Given> {
         let flag = setting.flag.and_then(|name| self.flags.get(name));
         let variables = setting.env.iter().filter_map(|name| self.variables.get(*name));
         let toml = self.toml.get(setting.name);
-        flag.into_iter().chain(variables).chain(toml).find(|given| !given.text.is_empty())
+        flag.into_iter().chain(variables).chain(toml).filter(|given| !given.text.is_empty())
     }
 
     /// The same by name. For the few checks that look across settings.

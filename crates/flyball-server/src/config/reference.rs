@@ -49,13 +49,15 @@ From weakest to strongest:
    always has with Gubernator;
 5. flags.
 
+A file must be a regular one, or a link to one: a pipe or a device is refused, since it could hang the start.
 `--config` may be given more than once, also once for each kind; of two files of a kind the later counts. An empty
 value is no value, and the next weaker source decides; only an empty `NAME=` line hides the variable of that name.
 
 Everything that is wrong is reported at once, with the variable, its value, where it was given and what is
-expected. The exit code is 2 when the command line is wrong and 1 otherwise. An unknown `GUBER_*` or `FLYBALL_*`
-variable is a warning that names the nearest known one; an unknown key of a TOML file is an error, since only
-flyball reads that file.
+expected, also in values that a stronger source hides (of one variable given twice, only the value that counts is
+looked at). Only an unknown flag ends the reading of the command line and is reported alone. The exit code is 2 when
+the command line is wrong and 1 otherwise. An unknown `GUBER_*` or `FLYBALL_*` variable is a warning that names the
+nearest known one; an unknown key of a TOML file is an error, since only flyball reads that file.
 
 ### The `NAME=value` file
 

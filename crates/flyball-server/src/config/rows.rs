@@ -1,11 +1,15 @@
 //! The settings of the original and our own. Those of OpenTelemetry are in [`super::otel_rows`].
 
+use flyball_core::store::entry_bytes;
+
 use super::Config;
 use super::table::Section::{Addresses, Cluster, Lifecycle, Logs, Rules, Store, Traces};
 use super::table::{Field, Setting, field};
-use super::values::whole_number;
+use super::values::{ByteSize, Value as _, whole_number};
 
 /// Fields whose bounds are narrower than their type's.
+const CACHE_BYTES: Field = Field { set: cache_bytes, ..field!(cache.bytes) };
+const KEY_BYTES_MAX: Field = Field { set: key_bytes_max, ..field!(key_bytes_max) };
 const BATCH_LIMIT: Field = Field { set: batch_limit, ..field!(batch.limit, zero = default) };
 const REPLICAS: Field = Field { set: replicas, ..field!(peer_picker.replicas, zero = default) };
 const SHARDS: Field = Field { set: shards, ..field!(cache.shards, zero = default) };
@@ -18,6 +22,25 @@ fn batch_limit(config: &mut Config, text: &str) -> Result<(), String> {
         Ok(_) => Err("Behaviors.BatchLimit cannot exceed '1000'".to_owned()),
         Err(_) => (field.set)(config, text),
     }
+}
+
+/// The smallest store. It never makes a shard smaller than this either, so with the bound of [`LONGEST_KEY`] every
+/// key that a node with `exact` semantics lets in has room: a bucket that is not kept would limit nobody.
+const SMALLEST_CACHE: u64 = 1 << 20;
+/// The largest bound on keys, in bytes.
+const LONGEST_KEY: usize = 512 << 10;
+const _: () = assert!(entry_bytes(LONGEST_KEY + 1) as u64 <= SMALLEST_CACHE, "the longest key fits");
+
+fn cache_bytes(config: &mut Config, text: &str) -> Result<(), String> {
+    match ByteSize::parse(text)? {
+        ByteSize(bytes) if bytes < SMALLEST_CACHE => Err("expected at least 1MiB".to_owned()),
+        _ => (field!(cache.bytes).set)(config, text),
+    }
+}
+
+fn key_bytes_max(config: &mut Config, text: &str) -> Result<(), String> {
+    whole_number(text, 1, LONGEST_KEY as i64)?;
+    (field!(key_bytes_max).set)(config, text)
 }
 
 fn replicas(config: &mut Config, text: &str) -> Result<(), String> {
@@ -78,9 +101,11 @@ pub(super) const ROWS: [Setting; 38] = [
         Rules,
         "key_bytes_max",
         &["FLYBALL_KEY_BYTES_MAX"],
-        field!(key_bytes_max),
-        "Longest `name` plus `unique_key`, in bytes. A longer pair is an error of its item. No bound with \
-         `gubernator` semantics.",
+        KEY_BYTES_MAX,
+        "Longest `name` plus `unique_key`, in bytes, 1 to 524288. A longer pair is an error of its item. No \
+         bound with `gubernator` semantics: there a key that is larger than a shard of the store, which is \
+         never smaller than 1 MiB, is decided as if it were new each time and not stored; \
+         `flyball_oversized_total` counts it.",
     )
     .default("4096")
     .flag("key-bytes-max"),
@@ -194,8 +219,8 @@ pub(super) const ROWS: [Setting; 38] = [
         Store,
         "cache.bytes",
         &["FLYBALL_CACHE_BYTES"],
-        field!(cache.bytes),
-        "Memory for buckets. When it is full, the bucket that is nearest to full of a few that are drawn \
+        CACHE_BYTES,
+        "Memory for buckets, at least 1MiB. When it is full, the bucket that is nearest to full of a few that are drawn \
          makes room, never silently: `gubernator_unexpired_evictions_count` counts it.",
     )
     .default("256MiB")

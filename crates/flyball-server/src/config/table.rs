@@ -3,6 +3,7 @@
 //! Everything that must agree about settings is made from these rows: parsing, defaults, flags, the effective
 //! configuration, the reference page and the example files. A new setting is a new row and a new field.
 
+use super::error::without_credentials;
 use super::values::Value;
 use super::{Config, otel_rows, rows};
 
@@ -30,6 +31,8 @@ pub struct Setting {
     pub scope: Scope,
     /// Its value is never shown.
     pub secret: bool,
+    /// It is a URL, of which only the address is shown.
+    pub url: bool,
     pub(super) field: Field,
 }
 
@@ -140,6 +143,7 @@ impl Setting {
             section,
             scope: Scope::Node,
             secret: false,
+            url: false,
             field,
         }
     }
@@ -165,6 +169,19 @@ impl Setting {
         self
     }
 
+    pub(super) const fn url(mut self) -> Self {
+        self.url = true;
+        self
+    }
+
+    /// A value as it may be shown, when it may be shown at all.
+    pub(super) fn shown(&self, text: &str) -> String {
+        match self.url || text.contains("://") {
+            true => without_credentials(text),
+            false => text.to_owned(),
+        }
+    }
+
     pub(super) const fn secret(mut self) -> Self {
         self.secret = true;
         self
@@ -181,7 +198,7 @@ impl Setting {
     }
 }
 
-/// All settings in the order of the reference page, in the two parts they are written in; [`all`] joins them.
+/// All settings in the order of the reference page, in the two parts they are written in; `all` joins them.
 pub const SETTINGS: [&[Setting]; 2] = [&rows::ROWS, &otel_rows::ROWS];
 
 /// All settings.

@@ -241,7 +241,7 @@ impl Value for HostPort {
     }
 }
 
-/// A time zone: the name that was given, and the zone once [`super::check`] has found it.
+/// A time zone: the name that was given, and the zone once the cross-check has found it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Zone {
     /// An IANA name such as `Europe/Berlin`.

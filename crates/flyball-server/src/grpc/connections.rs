@@ -7,12 +7,13 @@
 //!
 //! A connection ends gently (GOAWAY, open calls finish, no new ones) when the daemon drains or the connection
 //! reaches its age. How long a drain may take is the caller's bound: dropping [`serve`]'s future cuts whatever is
-//! still open. A connection on which nothing was ever sent is closed at once when draining, and after
-//! [`FIRST_BYTES_WITHIN`] anyway.
+//! still open. Two kinds of clients get less patience: one that has not said a whole first frame is dropped at once when
+//! draining and after [`HANDSHAKE_WITHIN`] anyway, and one without an open call that does not answer the ping of the
+//! GOAWAY is dropped after a second ([`Activity::abandoned`]).
 
 use std::convert::Infallible;
 use std::future;
-use std::io;
+use std::io::{self, Cursor};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -21,11 +22,15 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::transport::server::{Connected, TcpConnectInfo};
+
+use crate::accept::Acceptor;
+use crate::activity::{Activity, Counted, Watched};
 
 /// The most connections at a time; further ones wait in the listener's backlog until one ends.
 const CONNECTIONS_MAX: usize = 16_384;
@@ -47,9 +52,13 @@ const LOCAL_RESETS: usize = 1_024;
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// A client speaks first in HTTP/2; one that doesn't is a port scan or lost its network.
-const FIRST_BYTES_WITHIN: Duration = Duration::from_secs(20);
-/// Pause after the system refuses a new connection (out of file descriptors): the refusal comes again at once.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(20);
+/// What every HTTP/2 client says first, before its SETTINGS.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Length, type, flags and stream of a frame.
+const FRAME_HEAD: usize = 9;
+/// A first frame longer than any client may send is left to the protocol to refuse.
+const FIRST_FRAME_MAX: usize = 16 << 10;
 
 /// Serves `service` on `listener` until `drain` is cancelled and every connection has ended.
 ///
@@ -66,7 +75,7 @@ pub(super) async fn serve<S>(
     let protocol = protocol();
     let mut connections = JoinSet::new();
     let mut accepted = 0_u64;
-    let mut refused = false;
+    let mut acceptor = Acceptor::new(listener, "gRPC");
     loop {
         let stream = tokio::select! {
             biased;
@@ -75,29 +84,16 @@ pub(super) async fn serve<S>(
                 report_panic(ended);
                 continue;
             }
-            accepting = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepting {
-                Ok((stream, _)) => stream,
-                Err(error) if is_the_clients(&error) => continue,
-                Err(error) => {
-                    // Once per spell: a process without file descriptors gets here ten times a second.
-                    if !std::mem::replace(&mut refused, true) {
-                        tracing::warn!(%error, "cannot accept gRPC connections; trying again every {ACCEPT_PAUSE:?}");
-                    }
-                    let _ = tokio::time::timeout(ACCEPT_PAUSE, drain.cancelled()).await;
-                    continue;
-                }
-            },
+            stream = acceptor.next(), if connections.len() < CONNECTIONS_MAX => stream,
         };
-        refused = false;
-        // Answers are small and must not wait for company. Fails only for a connection that is already gone.
-        let _ = stream.set_nodelay(true);
         accepted += 1;
         let service = service.for_connection(stream.connect_info());
         let age = max_age.map(|age| spread(age, accepted));
         connections.spawn(connection(stream, protocol.clone(), service, age, max_age, drain.clone()));
     }
-    // From here the port answers "connection refused" instead of letting new clients hang.
-    drop(listener);
+    // From here the port answers "connection refused" instead of letting new clients hang. What waits in the backlog
+    // has made no call yet; its client tries elsewhere, as it does after a refusal.
+    drop(acceptor);
     while let Some(ended) = connections.join_next().await {
         report_panic(ended);
     }
@@ -106,7 +102,7 @@ pub(super) async fn serve<S>(
 /// A service that wants to know whom it talks to.
 pub(super) trait PerConnection: Send + 'static {
     /// What serves one connection.
-    type Service: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send>
+    type Service: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send + Unpin>
         + Send
         + 'static;
 
@@ -131,14 +127,8 @@ fn protocol() -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// The client went away between the kernel's handshake and our accept.
-fn is_the_clients(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
-}
-
 async fn connection<S>(
-    stream: TcpStream,
+    mut stream: TcpStream,
     protocol: http2::Builder<TokioExecutor>,
     service: S,
     age: Option<Duration>,
@@ -146,16 +136,21 @@ async fn connection<S>(
     drain: CancellationToken,
 ) where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
+    S::Future: Send + Unpin + 'static,
 {
-    let mut first = [0];
-    tokio::select! {
-        spoke = stream.peek(&mut first) => if !spoke.is_ok_and(|bytes| bytes > 0) { return },
+    let handshake = tokio::select! {
+        handshake = first_frame(&mut stream) => handshake,
         () = drain.cancelled() => return,
-        () = tokio::time::sleep(FIRST_BYTES_WITHIN) => return,
-    }
+        () = tokio::time::sleep(HANDSHAKE_WITHIN) => return,
+    };
+    let Ok(handshake) = handshake else { return };
 
-    let mut connection = pin!(protocol.serve_connection(TokioIo::new(stream), service));
+    let activity = Activity::default();
+    let service = Counted { service, activity: activity.clone() };
+    let (read, write) = stream.into_split();
+    let stream = tokio::io::join(Cursor::new(handshake).chain(read), write);
+    let stream = TokioIo::new(Watched { stream, activity: activity.clone() });
+    let mut connection = pin!(protocol.serve_connection(stream, service));
     let grace = tokio::select! {
         ended = connection.as_mut() => return report_error(ended),
         () = drain.cancelled() => None,
@@ -163,8 +158,35 @@ async fn connection<S>(
     };
     connection.as_mut().graceful_shutdown();
     tokio::select! {
-        ended = connection => report_error(ended),
+        ended = connection.as_mut() => report_error(ended),
         () = after(grace) => tracing::debug!("closed a gRPC connection past its age and grace"),
+        () = activity.abandoned() => tracing::debug!("closed a gRPC connection that did not answer a GOAWAY"),
+    }
+}
+
+/// Reads the client's preface and first frame, or as much as tells that this is something else. At most
+/// [`FIRST_FRAME_MAX`] and a little; what was read is to be served again.
+async fn first_frame(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
+    // Room for what clients really send: a preface, a few settings, often a WINDOW_UPDATE.
+    let mut bytes = Vec::with_capacity(128);
+    loop {
+        if bytes.iter().zip(PREFACE).any(|(got, expected)| got != expected) {
+            return Ok(bytes);
+        }
+        let wanted = match bytes.get(PREFACE.len()..) {
+            Some([a, b, c, ..]) => {
+                let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+                if length > FIRST_FRAME_MAX || bytes.len() >= PREFACE.len() + FRAME_HEAD + length {
+                    return Ok(bytes);
+                }
+                PREFACE.len() + FRAME_HEAD + length
+            }
+            _ => PREFACE.len() + FRAME_HEAD,
+        };
+        bytes.reserve(wanted.saturating_sub(bytes.len()));
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
     }
 }
 
@@ -209,6 +231,22 @@ mod tests {
             let range = 90.0 + 2.0 * f64::from(tenth)..92.0 + 2.0 * f64::from(tenth);
             let inside = ages.iter().filter(|a| range.contains(&a.as_secs_f64())).count();
             assert!((9..=11).contains(&inside), "{inside} of 100 in {range:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_frame_is_read_whole_and_strangers_at_once() {
+        let mut settings = PREFACE.to_vec();
+        settings.extend([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100]);
+        let (huge, other) = ([PREFACE, &[0xff; FRAME_HEAD]].concat(), b"GET / HTTP/1.1".to_vec());
+        for (bytes, complete) in [(&settings, settings.len()), (&huge, PREFACE.len() + 3), (&other, 1)] {
+            for (end, sent) in (1..=bytes.len()).map(|end| (end, &bytes[..end])) {
+                let got = first_frame(&mut &*sent).await;
+                match end >= complete {
+                    true => assert_eq!(got.unwrap(), sent),
+                    false => assert_eq!(got.unwrap_err().kind(), io::ErrorKind::UnexpectedEof, "{end}"),
+                }
+            }
         }
     }
 

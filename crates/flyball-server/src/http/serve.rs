@@ -1,6 +1,5 @@
 //! Connections: accepted, served one task each, ended gracefully.
 
-use std::io;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -10,6 +9,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::HttpService;
+use crate::accept::Acceptor;
+use crate::activity::{Activity, Counted, Watched};
 
 /// The most connections at a time. Further ones are not accepted until one ends, so they wait in the listener's
 /// backlog.
@@ -22,70 +23,58 @@ pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// may idle. Longer than common clients keep an idle connection (90 s), so that it is they who close it.
 pub const HEADER_WITHIN: Duration = Duration::from_secs(120);
 
-/// The pause after the system could not give a connection, for example because no file descriptor is left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
 /// Serves HTTP/1.1 on `listener` until `shutdown`, then lets open requests finish. HTTP/2 is not spoken here.
 ///
-/// After `shutdown` no connection is accepted, idle ones are closed, busy ones after the answer they are working
-/// on. This has no time limit of its own: dropping the future closes everything at once.
+/// After `shutdown` the port is closed, idle connections are closed, busy ones after the answer they are working
+/// on, and those that do not finish their header section after a second. Connections that wait in the backlog at
+/// that moment get one answer. This has no time limit of its own: dropping the future closes everything at once.
 pub async fn serve(listener: TcpListener, service: HttpService, shutdown: CancellationToken) {
     let mut connections = JoinSet::new();
-    let mut refused = false;
+    let mut acceptor = Acceptor::new(listener, "HTTP");
     loop {
-        let accepted = tokio::select! {
+        tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
-            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                refused = false;
-                connections.spawn(connection(stream, service.clone(), shutdown.clone()));
-            }
-            Err(error) if concerns_one_connection(&error) => {}
-            Err(error) => {
-                // Once per spell: a process without file descriptors gets here ten times a second.
-                if !std::mem::replace(&mut refused, true) {
-                    tracing::warn!(%error, "cannot accept HTTP connections; trying again every {ACCEPT_PAUSE:?}");
-                }
-                let _ = tokio::time::timeout(ACCEPT_PAUSE, shutdown.cancelled()).await;
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            stream = acceptor.next(), if connections.len() < CONNECTIONS_MAX => {
+                connections.spawn(connection(stream, service.clone(), Some(shutdown.clone())));
             }
         }
     }
-    drop(listener);
+    for stream in acceptor.close(CONNECTIONS_MAX.saturating_sub(connections.len())) {
+        connections.spawn(connection(stream, service.clone(), None));
+    }
     while connections.join_next().await.is_some() {}
 }
 
-/// The client went away between the kernel's handshake and our accept.
-fn concerns_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::Interrupted
-    )
-}
-
-async fn connection(stream: TcpStream, service: HttpService, shutdown: CancellationToken) {
-    // Fails only for a connection that is already gone.
-    let _ = stream.set_nodelay(true);
+/// One connection. Without a `shutdown` to wait for it begins during one: it serves a single request.
+async fn connection(stream: TcpStream, service: HttpService, shutdown: Option<CancellationToken>) {
+    let activity = Activity::default();
+    let service = Counted { service, activity: activity.clone() };
+    let stream = Watched { stream, activity: activity.clone() };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_WITHIN)
         .max_header_size(HEADER_BYTES_MAX)
+        .keep_alive(shutdown.is_some())
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    let outcome = tokio::select! {
-        outcome = connection.as_mut() => outcome,
-        () = shutdown.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    if let Some(shutdown) = shutdown {
+        tokio::select! {
+            // The connection first: a request that has arrived is read before the shutdown is looked at.
+            biased;
+            ended = connection.as_mut() => return report(ended),
+            () = shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
         }
-    };
-    if let Err(error) = outcome {
+    }
+    tokio::select! {
+        ended = connection => report(ended),
+        () = activity.abandoned() => tracing::debug!("closed an HTTP connection that began no request"),
+    }
+}
+
+fn report(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
         tracing::debug!(%error, "HTTP connection ended");
     }
 }

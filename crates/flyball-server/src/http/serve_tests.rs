@@ -136,6 +136,23 @@ async fn shutdown_closes_idle_connections_and_waits_for_busy_ones() {
 }
 
 #[tokio::test]
+async fn a_request_in_the_backlog_is_answered_at_shutdown() {
+    use std::io::{Read as _, Write as _};
+
+    let server = Server::start().await;
+    // Blocking, so that the server has no chance to accept: only this thread runs.
+    let mut queued = std::net::TcpStream::connect(server.address).unwrap();
+    queued.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut silent = std::net::TcpStream::connect(server.address).unwrap();
+    server.shutdown.cancel();
+    server.task.await.unwrap();
+    let mut answer = String::new();
+    queued.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
+    assert_eq!(silent.read(&mut [0; 64]).unwrap(), 0, "closed, not reset");
+}
+
+#[tokio::test]
 async fn dropping_the_server_cuts_everything() {
     let server = Server::start().await;
     let mut busy = server.connect().await;

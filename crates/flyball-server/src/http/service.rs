@@ -7,7 +7,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flyball::{CallContext, CallError, MESSAGE_BYTES_MAX, Node, TraceParent};
+use flyball::intake::{ARRIVES_WITHIN, ArrivalError};
+use flyball::{CallContext, CallError, MESSAGE_BYTES_MAX, Node, Semantics, TraceParent};
 use http::{HeaderMap, HeaderName, Request, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -24,8 +25,8 @@ use super::{HttpOptions, openapi};
 /// and because what a request carries in unknown fields does not count.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How long a body may take to arrive, for a caller that gives no deadline.
-pub const BODY_WITHIN: Duration = Duration::from_secs(60);
+/// How long a body may take to arrive, also for a caller whose deadline is later.
+pub const BODY_WITHIN: Duration = ARRIVES_WITHIN;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -45,7 +46,7 @@ impl HttpService {
     /// The answer to a request. Never fails: what is wrong with a request is in its answer.
     pub async fn answer<B>(&self, request: Request<B>) -> Answer
     where
-        B: Body<Data = Bytes>,
+        B: Body<Data = Bytes> + Unpin,
         B::Error: Into<BoxError>,
     {
         let (head, body) = request.into_parts();
@@ -74,10 +75,10 @@ impl HttpService {
     /// A call of the API.
     async fn call<B>(&self, route: Route, headers: &HeaderMap, body: B) -> Result<Answer, Refusal>
     where
-        B: Body<Data = Bytes>,
+        B: Body<Data = Bytes> + Unpin,
         B::Error: Into<BoxError>,
     {
-        let deadline = deadline(headers)?;
+        let deadline = deadline(headers, self.node.rules().semantics)?;
         let body = match route {
             Route::HealthCheck | Route::LiveCheck
                 if deadline.is_some_and(|deadline| deadline <= Instant::now()) =>
@@ -90,7 +91,7 @@ impl HttpService {
                 Bytes::from_static(b"{}")
             }
             _ => {
-                let bytes = read(body, deadline).await?;
+                let bytes = read(&self.node, body, deadline).await?;
                 let Decoded { request, dropped_len } = json::decode(&bytes, self.node.rules().semantics)
                     .map_err(|error| Refusal { code: Code::InvalidArgument, message: error.to_string() })?;
                 // What is kept the node measures itself.
@@ -117,7 +118,7 @@ impl HttpService {
 
 impl<B> hyper::service::Service<Request<B>> for HttpService
 where
-    B: Body<Data = Bytes> + Send + 'static,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,
 {
     type Response = Answer;
@@ -142,8 +143,8 @@ impl From<CallError> for Refusal {
     }
 }
 
-fn deadline(headers: &HeaderMap) -> Result<Option<Instant>, Refusal> {
-    let timeout = super::deadline::timeout(headers).map_err(|value| Refusal {
+fn deadline(headers: &HeaderMap, semantics: Semantics) -> Result<Option<Instant>, Refusal> {
+    let timeout = super::deadline::timeout(headers, semantics).map_err(|value| Refusal {
         code: Code::InvalidArgument,
         message: format!("invalid grpc-timeout: {}", String::from_utf8_lossy(value.as_bytes())),
     })?;
@@ -163,9 +164,9 @@ fn trace(headers: &HeaderMap) -> TraceParent {
     TraceParent::from_headers(&named.collect())
 }
 
-async fn read<B>(body: B, deadline: Option<Instant>) -> Result<Bytes, Refusal>
+async fn read<B>(node: &Node, body: B, deadline: Option<Instant>) -> Result<Bytes, Refusal>
 where
-    B: Body<Data = Bytes>,
+    B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
     let too_large = || Refusal {
@@ -176,19 +177,18 @@ where
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
         return Err(too_large());
     }
-    let limit = deadline.unwrap_or_else(|| Instant::now() + BODY_WITHIN);
-    match timeout_at(limit, Limited::new(body, BODY_BYTES_MAX).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(error)) => Err(Refusal {
-            code: Code::InvalidArgument,
-            message: format!("request body cannot be read: {error}"),
-        }),
-        Err(_) if deadline.is_some() => Err(CallError::DeadlineExceeded.into()),
-        Err(_) => Err(Refusal {
-            code: Code::DeadlineExceeded,
-            message: format!("request body did not arrive within {} s", BODY_WITHIN.as_secs()),
-        }),
+    let reading = Limited::new(node.receive(body), BODY_BYTES_MAX).collect();
+    let read = match deadline {
+        None => reading.await,
+        Some(deadline) => timeout_at(deadline, reading).await.map_err(|_| CallError::DeadlineExceeded)?,
+    };
+    match read {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(error) => {
+            let code = error.downcast_ref().map_or(Code::InvalidArgument, ArrivalError::code);
+            Err(Refusal { code, message: error.to_string() })
+        }
     }
 }
 

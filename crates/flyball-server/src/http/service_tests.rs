@@ -256,9 +256,18 @@ impl Body for Pieces {
 }
 
 async fn send(pieces: impl IntoIterator<Item = Bytes>, after: After, timeout: &'static str) -> Got {
+    send_to(&service(), pieces, after, timeout).await
+}
+
+async fn send_to(
+    service: &HttpService,
+    pieces: impl IntoIterator<Item = Bytes>,
+    after: After,
+    timeout: &str,
+) -> Got {
     let body = Pieces { pieces: pieces.into_iter().collect(), after };
     let request = Request::post("/v1/GetRateLimits").header("grpc-timeout", timeout).body(body).unwrap();
-    got(service().answer(request).await).await
+    got(service.answer(request).await).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,10 +285,47 @@ async fn bodies_arrive_in_pieces_or_not_at_all() {
     assert_eq!((late.status, started.elapsed()), (504, Duration::from_secs(3)));
     assert!(late.body.contains("context deadline exceeded"), "{}", late.body);
 
-    let started = Instant::now();
-    let slow = send(pieces, After::Hang, "").await;
-    assert_eq!((slow.status, started.elapsed()), (504, BODY_WITHIN));
-    assert!(slow.body.contains("did not arrive within 60 s"), "{}", slow.body);
+    for timeout in ["", "9H"] {
+        let started = Instant::now();
+        let slow = send(pieces.clone(), After::Hang, timeout).await;
+        assert_eq!((slow.status, started.elapsed()), (504, BODY_WITHIN));
+        assert!(slow.body.contains("did not arrive within 60 s"), "{}", slow.body);
+    }
+}
+
+/// The bound is one for the node, whichever port the bytes come by.
+#[tokio::test(start_paused = true)]
+async fn unfinished_bodies_share_one_bound_with_grpc() {
+    let service = service();
+    let piece = Bytes::from(vec![b' '; 1024 * 1024]);
+    let pieces = |count| std::iter::repeat_n(piece.clone(), count);
+    let hold = || send_to(&service, pieces(16), After::Hang, "");
+    let others = async {
+        // By then the others have sent what they have.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let http = send_to(&service, pieces(16), After::Hang, "").await;
+        let prefix = Bytes::from_static(&[0, 0, 0x10, 0, 0]);
+        let call = || {
+            let body =
+                Pieces { pieces: [prefix.clone(), piece.slice(..1_000_000)].into(), after: After::Hang };
+            let call =
+                Request::post("/pb.gubernator.V1/GetRateLimits").header("content-type", "application/grpc");
+            tower::Service::call(&mut service.node.v1_service(), call.body(body).unwrap())
+        };
+        let mut codes = Vec::new();
+        let mut calls: tokio::task::JoinSet<_> = (0..20).map(|_| call()).collect();
+        while let Some(answer) = calls.join_next().await {
+            codes.push(answer.unwrap().unwrap().headers()["grpc-status"].to_str().unwrap().to_owned());
+        }
+        (http, codes)
+    };
+    let (.., (http, codes)) = tokio::join!(hold(), hold(), hold(), others);
+    let text = r#"{"code":8,"message":"this node already holds 67108864 bytes of unfinished requests; try again later","details":[]}"#;
+    assert_eq!((http.status, http.body.as_str()), (429, text));
+    // 16 times a million and some bytes fit into what three HTTP bodies leave.
+    let fit = codes.iter().filter(|code| *code == "4").count();
+    let refused = codes.iter().filter(|code| *code == "8").count();
+    assert_eq!((fit, refused), (16, 4));
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::Endpoint;
 
 use super::otlp_http::OtlpHttpClient;
-use crate::config::{self, Compression, Config, OtlpExporter, OtlpProtocol};
+use crate::config::{self, Compression, Config, OtlpExporter, OtlpProtocol, without_credentials};
 
 /// How long spans may take to leave when the daemon stops.
 pub const FLUSH_WITHIN: Duration = Duration::from_secs(1);
@@ -57,7 +57,7 @@ impl Traces {
     /// The endpoint or a header is unusable.
     pub fn start(config: &Config, instance_id: &str) -> Result<Option<Self>, TracesError> {
         let Some(to) = config.exporter() else { return Ok(None) };
-        let exporter = Reporting::new(exporter(&to)?, to.endpoint);
+        let exporter = Reporting::new(exporter(&to)?, without_credentials(&to.endpoint));
         let batch = &config.otel.batch;
         let queue = BatchConfigBuilder::default()
             .with_max_queue_size(batch.max_queue_size as usize)
@@ -99,7 +99,7 @@ impl Drop for Traces {
 }
 
 fn exporter(to: &OtlpExporter) -> Result<SpanExporter, TracesError> {
-    let failed = |reason: String| TracesError { endpoint: to.endpoint.clone(), reason };
+    let failed = |reason: String| TracesError { endpoint: without_credentials(&to.endpoint), reason };
     let headers = headers(to).map_err(failed)?;
     let gzip = (to.compression == Compression::Gzip).then_some(opentelemetry_otlp::Compression::Gzip);
     let built = match to.protocol {

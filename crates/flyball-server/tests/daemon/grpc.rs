@@ -148,6 +148,24 @@ async fn what_is_not_http2_does_not_disturb_the_others() {
     assert_eq!(within(daemon.stop()).await, Exit::Drained);
 }
 
+/// The clock is the test's: it jumps whenever nobody has anything to do.
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_does_not_end_is_cut() {
+    let daemon = start(config()).await;
+    for said in [
+        &b""[..],
+        b"P",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0",
+    ] {
+        let mut stream = TcpStream::connect(daemon.grpc_address()).await.unwrap();
+        stream.write_all(said).await.unwrap();
+        let closed =
+            tokio::time::timeout(std::time::Duration::from_secs(60), stream.read(&mut [0; 64])).await;
+        assert!(matches!(closed, Ok(Ok(0) | Err(_))), "{said:?}: {closed:?}");
+    }
+}
+
 #[tokio::test]
 async fn old_connections_are_asked_to_go_and_then_closed() {
     let mut config = config();

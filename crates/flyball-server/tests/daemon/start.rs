@@ -58,6 +58,25 @@ async fn a_port_in_use_is_one_line_with_a_way_out() {
 }
 
 #[tokio::test]
+async fn our_own_other_port_is_named_whatever_the_host_is_called() {
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let mut config = config();
+    config.grpc.address = HostPort { host: "localhost".into(), port };
+    config.http.address = HostPort { host: "127.0.0.1".into(), port };
+    let error = Daemon::start(config).await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!(
+            "cannot listen on '127.0.0.1:{port}' for HTTP: gRPC of this node listens there already \
+             (--grpc-address or GUBER_GRPC_ADDRESS); choose another port for one of them \
+             (--http-address or GUBER_HTTP_ADDRESS)"
+        )
+    );
+}
+
+#[tokio::test]
 async fn http_additions_can_be_switched_off() {
     let mut bare = config();
     bare.http.health_routes = false;

@@ -82,6 +82,26 @@ async fn connections_that_never_spoke_do_not_hold_up_a_stop() {
     }
 }
 
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+#[tokio::test]
+async fn connections_that_stopped_speaking_do_not_hold_up_a_stop() {
+    let handshake = [PREFACE, EMPTY_SETTINGS].concat();
+    for said in [&b"P"[..], PREFACE, &handshake] {
+        let daemon = start(config()).await;
+        let mut gone = TcpStream::connect(daemon.grpc_address()).await.unwrap();
+        gone.write_all(said).await.unwrap();
+        assert_eq!(remaining(&channel(&daemon).await, "heard").await, 9);
+        assert_eq!(within(daemon.stop()).await, Exit::Drained, "{said:?}");
+    }
+    let daemon = start(config()).await;
+    let mut gone = TcpStream::connect(daemon.http_address()).await.unwrap();
+    gone.write_all(b"GET /healthz HTTP/1.1\r\nHo").await.unwrap();
+    http_get(daemon.http_address(), "/healthz").await.unwrap();
+    assert_eq!(within(daemon.stop()).await, Exit::Drained);
+}
+
 #[tokio::test]
 async fn watching_the_health_does_not_hold_up_a_stop() {
     let daemon = start(config()).await;

@@ -6,8 +6,9 @@
 //! one boxed future instead of three. Clients use the generated types as always.
 //!
 //! Limits: messages of at most [`MESSAGE_BYTES_MAX`] bytes, before and after decompression; gzip or no
-//! compression. A caller's deadline (`grpc-timeout`) also ends a call whose body is still arriving. (tonic's
-//! own `Server` watches that header too, and when it is first, the text is its.)
+//! compression; what [`intake`](crate::intake) says about messages that are still arriving. A caller's deadline
+//! (`grpc-timeout`) also ends a call whose body is still arriving. (tonic's own `Server` watches that header
+//! too, and when it is first, the text is its.)
 
 mod codec;
 mod refusal;
@@ -19,6 +20,8 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use http::uri::PathAndQuery;
+use http_body_util::BodyExt;
 use prost::Message;
 use tonic::body::Body;
 use tonic::codec::CompressionEncoding;
@@ -82,7 +85,7 @@ impl NamedService for PeersV1Service {
 
 impl<B> Service<http::Request<B>> for V1Service
 where
-    B: http_body::Body + Send + 'static,
+    B: http_body::Body + Send + Unpin + 'static,
     B::Error: Into<StdError> + Send,
 {
     type Response = http::Response<Body>;
@@ -94,8 +97,11 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> BoxedAnswer {
+        if let Some(refusal) = refusal(&request) {
+            return Box::pin(ready(Ok(refusal)));
+        }
         let node = self.0.clone();
-        match request.uri().path() {
+        match method_name(&request) {
             path if path == Method::GetRateLimits.path() => {
                 Box::pin(serve(node, Method::GetRateLimits, request, Inner::get_rate_limits))
             }
@@ -117,7 +123,7 @@ where
 
 impl<B> Service<http::Request<B>> for PeersV1Service
 where
-    B: http_body::Body + Send + 'static,
+    B: http_body::Body + Send + Unpin + 'static,
     B::Error: Into<StdError> + Send,
 {
     type Response = http::Response<Body>;
@@ -129,8 +135,11 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> BoxedAnswer {
+        if let Some(refusal) = refusal(&request) {
+            return Box::pin(ready(Ok(refusal)));
+        }
         let node = self.0.clone();
-        match request.uri().path() {
+        match method_name(&request) {
             path if path == Method::GetPeerRateLimits.path() => {
                 Box::pin(serve(node, Method::GetPeerRateLimits, request, Inner::get_peer_rate_limits))
             }
@@ -152,8 +161,20 @@ impl<B> Service<http::Request<B>> for UnknownService {
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        ready(Ok(refusal::unknown(request.uri().path())))
+        ready(Ok(refusal(&request).unwrap_or_else(|| refusal::unknown(method_name(&request)))))
     }
+}
+
+/// The refusal of what is no gRPC call, whichever method it is for; `None` when it is one. The services here look
+/// for themselves: this is for who serves others beside them.
+pub fn refusal<B>(request: &http::Request<B>) -> Option<http::Response<Body>> {
+    refusal::of_request(request.method(), request.headers())
+}
+
+/// What a call asks for: everything after the authority. A gRPC path has no query, so what looks like one belongs
+/// to the name of the method.
+fn method_name<B>(request: &http::Request<B>) -> &str {
+    request.uri().path_and_query().map_or("", PathAndQuery::as_str)
 }
 
 /// How a method answers a message.
@@ -167,7 +188,7 @@ async fn serve<B, Q, A>(
     handler: Handler<Q, A>,
 ) -> Answer
 where
-    B: http_body::Body + Send + 'static,
+    B: http_body::Body + Send + Unpin + 'static,
     B::Error: Into<StdError> + Send,
     Q: Message + Default + 'static,
     A: Message + 'static,
@@ -176,9 +197,9 @@ where
     let mut call = Call::begin(&inner.metrics, inner.tracing.as_ref(), method, || {
         (TraceParent::from_headers(request.headers()), peer_address(request.extensions()))
     });
-    let response = match refusal::of_headers(request.headers()) {
+    let response = match refusal::of_encoding(request.headers()) {
         Some(status) => status.into_http(),
-        None => unary(inner, request, handler, &mut call).await,
+        None => unary(&node, request, handler, &mut call).await,
     };
     // Success tells its status in the trailers; a failure has no body and tells it in the headers.
     let Some(status) = Status::from_header_map(response.headers()) else {
@@ -194,19 +215,20 @@ where
 }
 
 async fn unary<B, Q, A>(
-    inner: &Inner,
+    node: &Node,
     request: http::Request<B>,
     handler: Handler<Q, A>,
     call: &mut Call<'_>,
 ) -> http::Response<Body>
 where
-    B: http_body::Body + Send + 'static,
+    B: http_body::Body + Send + Unpin + 'static,
     B::Error: Into<StdError> + Send,
     Q: Message + Default + 'static,
     A: Message + 'static,
 {
     let deadline = match timeout::deadline(request.headers()) {
         Ok(deadline) => deadline,
+        // Unreached: `refusal` came first.
         Err(malformed) => return malformed.into_http(),
     };
     let context = CallContext { deadline, trace: TraceParent::default() };
@@ -214,9 +236,10 @@ where
         .accept_compressed(CompressionEncoding::Gzip)
         .max_decoding_message_size(MESSAGE_BYTES_MAX);
     let service = service_fn(|message: tonic::Request<Q>| {
-        let answer = handler(inner, message.get_ref(), &context, call);
+        let answer = handler(node.inner(), message.get_ref(), &context, call);
         ready(answer.map(Response::new).map_err(Status::from))
     });
+    let request = request.map(|body| node.receive(body).map_err(Status::from));
     let response = grpc.unary(service, request);
     let Some(deadline) = deadline else {
         return response.await;

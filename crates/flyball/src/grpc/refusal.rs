@@ -5,10 +5,11 @@
 //! of them, so a tonic that words them differently does not go unnoticed. Rejected: a body that peeks at the
 //! length prefix of every message, which would make all calls pay.
 
-use http::HeaderMap;
+use http::{HeaderMap, Method, StatusCode};
 use tonic::body::Body;
 use tonic::{Code, Status};
 
+use super::timeout;
 use crate::MESSAGE_BYTES_MAX;
 use crate::error::CallError;
 use crate::method::{PEERS_V1, V1};
@@ -23,8 +24,37 @@ pub(super) fn unknown(path: &str) -> http::Response<Body> {
     Status::unimplemented(text).into_http()
 }
 
-/// What is wrong with a call by its headers alone: a compression nobody here reads.
-pub(super) fn of_headers(headers: &HeaderMap) -> Option<Status> {
+/// What makes a request no gRPC call at all, in the order in which the original looks: then it is told twice, by
+/// the HTTP status and as a gRPC error. Such a request does not count as a call.
+pub(super) fn of_request(method: &Method, headers: &HeaderMap) -> Option<http::Response<Body>> {
+    let (http_status, status) = if !is_grpc(headers) {
+        let found = headers.get("content-type").map_or(&b""[..], |value| value.as_bytes());
+        let text = format!("invalid gRPC request content-type {:?}", String::from_utf8_lossy(found));
+        (StatusCode::UNSUPPORTED_MEDIA_TYPE, Status::invalid_argument(text))
+    } else if let Err(malformed) = timeout::of_headers(headers) {
+        (StatusCode::BAD_REQUEST, malformed)
+    } else if method != Method::POST {
+        let text =
+            format!("Received a HEADERS frame with :method {:?} which should be POST", method.as_str());
+        (StatusCode::METHOD_NOT_ALLOWED, Status::internal(text))
+    } else {
+        return None;
+    };
+    let mut response = status.into_http();
+    *response.status_mut() = http_status;
+    Some(response)
+}
+
+/// `application/grpc`, alone or with a subtype (`+proto`) or parameters after it.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get_all("content-type").iter().any(|value| {
+        let rest = value.as_bytes().strip_prefix(b"application/grpc");
+        rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+    })
+}
+
+/// The refusal of a compression nobody here reads.
+pub(super) fn of_encoding(headers: &HeaderMap) -> Option<Status> {
     let encoding = headers.get("grpc-encoding")?;
     match encoding.as_bytes() {
         b"" | b"identity" | b"gzip" => None,

@@ -12,9 +12,17 @@ use tonic::Status;
 /// INTERNAL for a value that does not read as a timeout. A call that claims to have a deadline must not run
 /// without one.
 pub(super) fn deadline(headers: &HeaderMap) -> Result<Option<Instant>, Status> {
+    Ok(of_headers(headers)?.and_then(|timeout| Instant::now().checked_add(timeout)))
+}
+
+/// How long the caller waits, if it says so.
+///
+/// # Errors
+/// As [`deadline`].
+pub(super) fn of_headers(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
     let Some(value) = headers.get("grpc-timeout") else { return Ok(None) };
     match value.to_str().ok().and_then(parse) {
-        Some(timeout) => Ok(Instant::now().checked_add(timeout)),
+        Some(timeout) => Ok(Some(timeout)),
         None => Err(Status::internal(format!(
             "malformed grpc-timeout: {value:?} is not 1 to 8 digits and one of H, M, S, m, u, n"
         ))),

@@ -79,6 +79,8 @@ pub(crate) struct Tally {
     pub(crate) updates: u64,
     /// Items of broadcasts that said nothing.
     pub(crate) updates_skipped: u64,
+    /// Messages refused because too many were unfinished.
+    pub(crate) intake_refused: u64,
     /// Failed checks by kind.
     pub(crate) errors: [u64; ErrorKind::ALL.len()],
 }
@@ -107,6 +109,7 @@ pub(crate) struct Slot {
     clamped: AtomicU64,
     updates: AtomicU64,
     updates_skipped: AtomicU64,
+    intake_refused: AtomicU64,
     errors: [AtomicU64; ErrorKind::ALL.len()],
 }
 
@@ -149,6 +152,7 @@ impl Slot {
             (&self.clamped, tally.clamped),
             (&self.updates, tally.updates),
             (&self.updates_skipped, tally.updates_skipped),
+            (&self.intake_refused, tally.intake_refused),
         ];
         for (counter, count) in pairs.into_iter().chain(self.errors.iter().zip(tally.errors)) {
             if count > 0 {
@@ -216,6 +220,7 @@ impl Counters {
             tally.clamped += slot.clamped.load(Relaxed);
             tally.updates += slot.updates.load(Relaxed);
             tally.updates_skipped += slot.updates_skipped.load(Relaxed);
+            tally.intake_refused += slot.intake_refused.load(Relaxed);
             for (sum, counter) in tally.errors.iter_mut().zip(&slot.errors) {
                 *sum += counter.load(Relaxed);
             }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use flyball_core::store::Store;
+use flyball_core::store::{Store, StoreStats};
 use flyball_core::time::Clock;
 
 use self::counters::{CallTotals, Counters, ErrorKind, Sample, Slot, Tally};
@@ -111,23 +111,32 @@ impl Metrics {
         self.steps[step as usize].record(took, weight, Instant::now());
     }
 
-    /// The page for a scraper: like [`render`](Self::render), and counted as a scrape.
+    /// The page for a scraper, counted as a scrape. What it says about buckets is as of the last sweep of the
+    /// node, a quarter of a second ago: a scrape never waits for buckets to expire, however many are due.
     pub fn scrape(&self) -> String {
         self.scrapes_running.fetch_add(1, Relaxed);
-        let text = self.render();
+        let text = self.page(Store::counted);
         self.scrapes_running.fetch_sub(1, Relaxed);
         self.scrapes_done.fetch_add(1, Relaxed);
         text
     }
 
-    /// The page in Prometheus' text format. Serve it as [`CONTENT_TYPE`].
+    /// The page in Prometheus' text format, as [`CONTENT_TYPE`], exact to a tick of 64 ms: it sweeps first, which
+    /// takes long when very many buckets are due. Serve [`scrape`](Self::scrape).
     pub fn render(&self) -> String {
+        let now = self.store.get().map(|(_, clock)| clock.now()).unwrap_or_default();
+        self.page(|store| store.stats(now))
+    }
+
+    fn page(&self, stats: impl FnOnce(&Store) -> StoreStats) -> String {
         let mut page = Page::default();
         let calls = Method::ALL.map(|method| (method, self.counters.calls(method)));
         let tally = self.counters.tally();
         self.checks(&mut page, &calls, &tally);
         self.durations(&mut page, &calls, &tally);
-        self.buckets(&mut page);
+        if let Some((store, _)) = self.store.get() {
+            buckets(&mut page, &stats(store));
+        }
         cluster(&mut page, &tally);
         self.own(&mut page, &tally);
         self.scrapes(&mut page);
@@ -234,57 +243,6 @@ impl Metrics {
         );
     }
 
-    fn buckets(&self, page: &mut Page) {
-        let Some((store, clock)) = self.store.get() else { return };
-        let stats = store.stats(clock.now());
-        let access: [(Labels<'_>, u64); 2] =
-            [(&[("type", "hit")], stats.hits), (&[("type", "miss")], stats.misses)];
-        page.counters(
-            "gubernator_cache_access_count",
-            "Checks that found a live bucket, and that did not.",
-            access.into_iter().filter(|(_, count)| *count > 0),
-        );
-        page.gauge("gubernator_cache_size", "Live buckets.", stats.entries as f64);
-        page.counter(
-            "gubernator_unexpired_evictions_count",
-            "Live buckets that had to make room.",
-            stats.evicted_alive,
-        );
-        page.counter("gubernator_over_limit_counter", "Owner's answers over the limit.", stats.over_limit);
-        page.counter("gubernator_scheduled_count", "Slots booked for max_wait checks.", stats.scheduled);
-        page.counter(
-            "gubernator_scheduled_ceiling_refused_count",
-            "max_wait checks that would have waited longer than this node allows.",
-            stats.ceiling_refused,
-        );
-        page.counter(
-            "gubernator_scheduled_debt_reset_count",
-            "Debts ended by a reset or by a change of algorithm.",
-            stats.debt_dropped,
-        );
-        page.gauge(
-            "flyball_store_bytes",
-            "What all buckets cost, their bookkeeping included.",
-            stats.bytes as f64,
-        );
-        page.gauge(
-            "flyball_store_resident",
-            "Buckets in memory, those included that expired and are not freed yet.",
-            stats.resident as f64,
-        );
-        page.counter("flyball_expired_total", "Expired buckets that were freed.", stats.expired);
-        page.counter(
-            "flyball_evicted_in_debt_total",
-            "Live buckets that had to make room although slots were booked on them.",
-            stats.evicted_in_debt,
-        );
-        page.counter(
-            "flyball_oversized_total",
-            "Buckets not kept because their key alone is more than a shard may use.",
-            stats.oversized,
-        );
-    }
-
     fn own(&self, page: &mut Page, tally: &Tally) {
         page.counter(
             "flyball_created_at_clamped_total",
@@ -295,6 +253,11 @@ impl Metrics {
             "flyball_peer_updates_skipped_total",
             "Items of broadcasts without a status, which say nothing and are skipped.",
             tally.updates_skipped,
+        );
+        page.counter(
+            "flyball_intake_refused_total",
+            "Requests refused because the unfinished ones hold all the memory they may.",
+            tally.intake_refused,
         );
         let build: Labels<'_> = &[("version", &self.options.version)];
         page.gauges("flyball_build_info", "Always 1; the label tells the version.", [(build, 1.0)]);
@@ -315,6 +278,56 @@ impl Metrics {
 
 /// The media type of the metrics page.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What the store holds and what happened in it.
+fn buckets(page: &mut Page, stats: &StoreStats) {
+    let access: [(Labels<'_>, u64); 2] =
+        [(&[("type", "hit")], stats.hits), (&[("type", "miss")], stats.misses)];
+    page.counters(
+        "gubernator_cache_access_count",
+        "Checks that found a live bucket, and that did not.",
+        access.into_iter().filter(|(_, count)| *count > 0),
+    );
+    page.gauge("gubernator_cache_size", "Live buckets.", stats.entries as f64);
+    page.counter(
+        "gubernator_unexpired_evictions_count",
+        "Live buckets that had to make room.",
+        stats.evicted_alive,
+    );
+    page.counter("gubernator_over_limit_counter", "Owner's answers over the limit.", stats.over_limit);
+    page.counter("gubernator_scheduled_count", "Slots booked for max_wait checks.", stats.scheduled);
+    page.counter(
+        "gubernator_scheduled_ceiling_refused_count",
+        "max_wait checks that would have waited longer than this node allows.",
+        stats.ceiling_refused,
+    );
+    page.counter(
+        "gubernator_scheduled_debt_reset_count",
+        "Debts ended by a reset or by a change of algorithm.",
+        stats.debt_dropped,
+    );
+    page.gauge(
+        "flyball_store_bytes",
+        "What all buckets cost, their bookkeeping included.",
+        stats.bytes as f64,
+    );
+    page.gauge(
+        "flyball_store_resident",
+        "Buckets in memory, those included that expired and are not freed yet.",
+        stats.resident as f64,
+    );
+    page.counter("flyball_expired_total", "Expired buckets that were freed.", stats.expired);
+    page.counter(
+        "flyball_evicted_in_debt_total",
+        "Live buckets that had to make room although slots were booked on them.",
+        stats.evicted_in_debt,
+    );
+    page.counter(
+        "flyball_oversized_total",
+        "Buckets not kept because their key alone is more than a shard may use.",
+        stats.oversized,
+    );
+}
 
 /// Work that only a node with peers does, so zero here.
 fn cluster(page: &mut Page, tally: &Tally) {

@@ -71,6 +71,7 @@ pub(crate) fn post<B>(path: &str, headers: &[(&str, &str)], body: B) -> http::Re
 /// What came back.
 #[derive(Debug)]
 pub(crate) struct Reply {
+    pub(crate) http_status: u16,
     pub(crate) code: Code,
     pub(crate) message: String,
     pub(crate) headers: http::HeaderMap,
@@ -102,6 +103,7 @@ where
         .or_else(|| tonic::Status::from_header_map(&trailers))
         .expect("a status in headers or trailers");
     Reply {
+        http_status: parts.status.as_u16(),
         code: status.code(),
         message: status.message().to_owned(),
         headers: parts.headers,

@@ -120,6 +120,49 @@ async fn expired_buckets_leave_memory() {
     assert!(page.contains("\nflyball_expired_total 100\n"));
 }
 
+/// Many windows end together when they follow the calendar: then the sweep has much to do, and must not do it
+/// while everything else waits.
+#[tokio::test(start_paused = true)]
+async fn others_have_their_turn_while_many_buckets_leave() {
+    const KEYS: u64 = 100_000;
+    let clock = clock();
+    let node = Node::builder().clock(clock.clone()).build();
+    for index in 0..KEYS {
+        let _ = node.check(&request(&index.to_string()));
+    }
+    let resident = || {
+        let page = node.metrics().scrape();
+        let line = page.lines().find_map(|line| line.strip_prefix("flyball_store_resident "));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    // A quarter of a second later the dead count no more …
+    clock.advance(60_000 + 1_000);
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let page = node.metrics().scrape();
+    assert!(page.contains("\ngubernator_cache_size 0\n"), "{page}");
+    // … and when they may be freed, a scrape frees none of them, and the sweep a few at a time.
+    clock.advance(5_500 + 1_000);
+    assert_eq!(resident(), KEYS);
+    let mut seen = vec![KEYS];
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    for _ in 0..10_000 {
+        tokio::task::yield_now().await;
+        let now = resident();
+        if seen.last() != Some(&now) {
+            seen.push(now);
+        }
+        if now == 0 {
+            break;
+        }
+        if now == KEYS {
+            tokio::time::advance(Duration::from_millis(10)).await;
+        }
+    }
+    assert_eq!(seen.last(), Some(&0));
+    let largest = seen.windows(2).map(|pair| pair[0] - pair[1]).max();
+    assert!(largest <= Some(10_000), "{seen:?}");
+}
+
 /// A clock that takes a second of tokio's paused time to read.
 #[derive(Debug)]
 struct Slow;

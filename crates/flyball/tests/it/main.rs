@@ -5,6 +5,7 @@
 
 mod common;
 mod embedding;
+mod intake;
 mod metrics;
 mod network;
 mod traces;

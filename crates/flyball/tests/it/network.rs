@@ -55,7 +55,8 @@ async fn refusals_cross_the_network_whole() {
     let mut request = Request::new(ask(vec![item("k")]));
     request.metadata_mut().insert("grpc-timeout", "0n".parse().unwrap());
     let status = client.get_rate_limits(request).await.unwrap_err();
-    assert_eq!(status.code(), Code::DeadlineExceeded);
+    // tonic's client watches the timeout too, and says "cancelled" when it is the first to see it.
+    assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status}");
     // The connection is as good as before.
     let answer = client.get_rate_limits(ask(vec![item("k")])).await.unwrap().into_inner();
     assert_eq!(answer.responses[0].remaining, 9);

@@ -166,11 +166,53 @@ async fn unknown_services_and_methods_are_named() {
         ("/pb.gubernator.PeersV1/X", "unknown method X for service pb.gubernator.PeersV1"),
         ("/pb.gubernator.V2/GetRateLimits", "unknown service pb.gubernator.V2"),
         ("/a/b/c", "unknown service a/b"),
+        // There are no queries in gRPC.
+        (
+            "/pb.gubernator.V1/GetRateLimits?x=1",
+            "unknown method GetRateLimits?x=1 for service pb.gubernator.V1",
+        ),
+        ("/pb.gubernator.PeersV1/X?", "unknown method X? for service pb.gubernator.PeersV1"),
+        ("/pb.gubernator.V1/GetRateLimits?a/b", "unknown service pb.gubernator.V1/GetRateLimits?a"),
         ("/nothing", "malformed method name: \"/nothing\""),
     ];
     for (path, text) in cases {
         let reply = call(&node, path, &[], &ask(vec![])).await;
         assert_eq!(reply.error(), (Code::Unimplemented, text), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_grpc_call_is_refused_by_http_status_too() {
+    let node = node();
+    let body = frame(&ask(vec![item("k")]).encode_to_vec(), false);
+    let refused = async |method: &str, path: &str, content_type: Option<&str>| {
+        let mut request = http::Request::builder().method(method).uri(path);
+        if let Some(content_type) = content_type {
+            request = request.header("content-type", content_type);
+        }
+        let request = request.body(http_body_util::Full::new(body.clone())).unwrap();
+        send(flyball::grpc::routes(&node), request).await
+    };
+    for path in [GET, PEER_GET, "/pb.gubernator.V1/Nope", "/nobody/Nothing"] {
+        for method in ["GET", "PUT"] {
+            let reply = refused(method, path, Some("application/grpc")).await;
+            let text = format!("Received a HEADERS frame with :method \"{method}\" which should be POST");
+            assert_eq!((reply.http_status, reply.error()), (405, (Code::Internal, text.as_str())), "{path}");
+        }
+        for bad in ["", "text/plain", "application/json", "application/grpc-web", "application/grpcx"] {
+            let reply = refused("POST", path, Some(bad)).await;
+            let text = format!("invalid gRPC request content-type {bad:?}");
+            let expected = (415, (Code::InvalidArgument, text.as_str()));
+            assert_eq!((reply.http_status, reply.error()), expected, "{path}");
+        }
+        // The type is looked at first.
+        let reply = refused("GET", path, None).await;
+        let text = "invalid gRPC request content-type \"\"";
+        assert_eq!((reply.http_status, reply.error()), (415, (Code::InvalidArgument, text)));
+    }
+    assert!(!node.metrics().render().contains("gubernator_grpc_request_counts{"), "no call, so not counted");
+    for good in ["application/grpc", "application/grpc+proto", "application/grpc;charset=utf-8"] {
+        assert_eq!(refused("POST", GET, Some(good)).await.error(), (Code::Ok, ""), "{good}");
     }
 }
 
@@ -214,6 +256,7 @@ async fn a_timeout_that_cannot_be_read_is_refused() {
         let reply = call(&node(), GET, &[("grpc-timeout", value)], &ask(vec![item("k")])).await;
         assert_eq!(reply.code, Code::Internal);
         assert!(reply.message.starts_with("malformed grpc-timeout: "), "{}", reply.message);
+        assert_eq!(reply.http_status, 400);
     }
 }
 

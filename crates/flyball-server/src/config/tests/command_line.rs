@@ -90,6 +90,23 @@ fn a_bad_flag_value_is_reported_like_any_other() {
 }
 
 #[test]
+fn shells_are_told_the_words_of_a_choice() {
+    let mut command = command();
+    command.build();
+    let hints = |flag: &str| {
+        let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag)).unwrap();
+        arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(hints("semantics"), ["exact", "gubernator"]);
+    assert_eq!(hints("log-format"), ["text", "json"]);
+    assert_eq!(hints("debug"), ["true", "false"]);
+    assert_eq!(hints("cache-bytes"), [""; 0]);
+    // And yet another word is not clap's to judge.
+    assert_eq!(parse(&["--semantics", "both"]).unwrap().flags, [("semantics".to_owned(), "both".to_owned())]);
+    assert_eq!(from_flags(&["--debug=T"]).log.level, LogLevel::Debug);
+}
+
+#[test]
 fn help_names_default_variable_and_key() {
     let help = command().render_long_help().to_string();
     for setting in table::all().filter(|setting| setting.flag.is_some()) {

@@ -47,6 +47,12 @@ fn store_settings() {
     assert_eq!((store.bytes_max, store.entries_max), (core.bytes_max, None));
     assert_eq!((store.linger_ms, store.semantics), (core.linger_ms, Semantics::Exact));
 
+    let slow = config(&[("GUBER_BATCH_TIMEOUT", "60s")]).store_settings(&host());
+    assert_eq!(
+        slow.linger_ms, core.linger_ms,
+        "the dead leave within a second of the tolerance all the same"
+    );
+
     let store = config(&[
         ("FLYBALL_SEMANTICS", "gubernator"),
         ("GUBER_CACHE_SIZE", "50000"),

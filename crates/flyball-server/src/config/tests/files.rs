@@ -24,8 +24,7 @@ fn lines_are_read_by_the_originals_rules() {
 
 #[test]
 fn a_line_without_an_equals_sign_ends_the_start() {
-    for (text, line) in
-        [("GUBER_DEBUG", 0), ("A=b\n\nhello\nworld", 2), ("A=b\n\r\n", 1), ("A=1\n\u{a0}\n", 1)]
+    for (text, line) in [("GUBER_DEBUG", 0), ("A=b\n\nhello\nC=d", 2), ("A=b\n\r\n", 1), ("A=1\n\u{a0}\n", 1)]
     {
         let shown = wrong(&file("node.conf", text));
         assert_eq!(shown.len(), 1);
@@ -34,6 +33,51 @@ fn a_line_without_an_equals_sign_ends_the_start() {
             "{text:?}: {}",
             shown[0]
         );
+    }
+}
+
+#[test]
+fn every_line_without_an_equals_sign_is_reported() {
+    let shown = wrong(&file("x", "one\nA=b\ntwo\n"));
+    assert_eq!(shown.len(), 2);
+    assert!(shown[0].contains("line '0'") && shown[1].contains("line '2'"), "{shown:?}");
+    let shown = wrong(&file("x", &"prose\n".repeat(10_000)));
+    assert_eq!((shown.len(), shown[20].as_str()), (21, "x: 9980 more malformed lines"));
+}
+
+#[test]
+fn a_byte_order_mark_is_not_part_of_a_name() {
+    assert_eq!(ok(&file("x", "\u{feff}GUBER_CACHE_SIZE=7")).config.cache.entries, Some(7));
+    assert_eq!(ok(&file("x.toml", "\u{feff}cache.entries = 7")).config.cache.entries, Some(7));
+}
+
+#[test]
+fn what_a_stronger_source_hides_is_judged_too() {
+    let mut strings = file("x.toml", "batch.wait = \"abc\"\ncache.entries = 5");
+    strings.env.push(("GUBER_BATCH_WAIT".into(), "def".into()));
+    strings.flags.push(("batch-wait".into(), "1ms".into()));
+    let shown = wrong(&strings);
+    assert_eq!(shown.len(), 2);
+    assert!(
+        shown[0].starts_with("GUBER_BATCH_WAIT='def'") && shown[1].starts_with("batch.wait='abc'"),
+        "{shown:?}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn only_regular_files_are_read() {
+    use std::path::Path;
+
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "A=b").unwrap();
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    assert_eq!(read_file(&link).unwrap(), b"A=b");
+    for (path, what) in [(Path::new("/dev/null"), "a pipe or a device"), (directory.path(), "a directory")] {
+        let error = read_file(path).unwrap_err().to_string();
+        assert_eq!(error, format!("it is {what}, not a regular file"));
     }
 }
 

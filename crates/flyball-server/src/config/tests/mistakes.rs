@@ -100,11 +100,38 @@ fn secrets_are_never_shown() {
     let url = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://me:hunter2@c:1/x@y");
     assert_eq!(
         wrong(&env(&[url])),
-        ["OTEL_EXPORTER_OTLP_ENDPOINT='http://<redacted>@c:1/x@y' (environment): expected a URL such as \
-          http://collector:4317"]
+        [
+            "OTEL_EXPORTER_OTLP_ENDPOINT='http://<redacted>@y' (environment): credentials do not belong into the \
+          URL but into OTEL_EXPORTER_OTLP_HEADERS; expected a URL such as http://collector:4317"
+        ]
+    );
+    for url in [
+        "me:hunter2@c:4317",
+        "hunter2@c:4317",
+        "http://me:hun/ter2@c:4317",
+        "http://me:hun?ter2@c:4317",
+        "http://c:4317?token=hunter2",
+        "http://c:4317/#hunter2",
+    ] {
+        for name in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
+            let strings = env(&[(name, url), ("GUBER_BATCH_WAIT", "abc")]);
+            let shown = format!("{:?}", from_strings(&strings).unwrap_err());
+            assert!(!shown.contains("hunter2") && !shown.contains("ter2"), "{shown}");
+            assert!(
+                !url.contains('@') || shown.contains("credentials do not belong into the URL"),
+                "{shown}"
+            );
+            let off = ok(&env(&[(name, url), ("OTEL_SDK_DISABLED", "true")]));
+            let shown = format!("{:?}", off.effective());
+            assert!(!shown.contains("hunter2") && !shown.contains("ter2"), "{shown}");
+        }
+    }
+    assert!(
+        wrong(&env(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317?token=hunter2")]))[0]
+            .contains("a base address has no query")
     );
     let off = ok(&env(&[url, ("OTEL_SDK_DISABLED", "true")]));
-    assert_eq!(effective(&off, "otel.exporter_otlp_endpoint").value, "http://<redacted>@c:1/x@y");
+    assert_eq!(effective(&off, "otel.exporter_otlp_endpoint").value, "http://<redacted>@y");
     let loaded = ok(&env(&[("OTEL_EXPORTER_OTLP_HEADERS", "authorization=hunter2")]));
     assert_eq!(effective(&loaded, "otel.exporter_otlp_headers").value, "<redacted>");
     assert!(!serde_json::to_string(&loaded.effective()).unwrap().contains("hunter2"));
@@ -194,9 +221,12 @@ fn a_picker_detail_without_a_picker_is_pointed_out() {
 #[test]
 fn listeners_must_not_share_an_address() {
     let both = |grpc, http| env(&[("GUBER_GRPC_ADDRESS", grpc), ("GUBER_HTTP_ADDRESS", http)]);
-    for (grpc, http) in
-        [("127.0.0.1:80", "127.0.0.1:80"), (":80", "127.0.0.1:80"), ("[::1]:80", "0.0.0.0:80")]
-    {
+    for (grpc, http) in [
+        ("127.0.0.1:80", "127.0.0.1:80"),
+        ("localhost:80", "127.0.0.1:80"),
+        (":80", "127.0.0.1:80"),
+        ("[::1]:80", "0.0.0.0:80"),
+    ] {
         let shown = wrong(&both(grpc, http));
         assert_eq!(shown.len(), 1);
         assert!(
@@ -254,11 +284,11 @@ fn addresses() {
 #[test]
 fn sizes() {
     for (text, bytes) in [
-        ("1", 1),
-        ("64KiB", 65_536),
+        ("1048576", 1 << 20),
+        ("1024KiB", 1 << 20),
         ("1 GB", 1_000_000_000),
         ("3mib", 3 << 20),
-        ("5B", 5),
+        ("5000000B", 5_000_000),
         ("1TiB", 1 << 40),
     ] {
         assert_eq!(config(&[("FLYBALL_CACHE_BYTES", text)]).cache.bytes, ByteSize(bytes), "{text}");
@@ -267,6 +297,43 @@ fn sizes() {
         ["0", "0MiB", "-1", "1.5GiB", "MiB", "1Mi", "99999999999999999999", "18446744073709551615KiB", "1 2"]
     {
         assert_eq!(wrong(&env(&[("FLYBALL_CACHE_BYTES", text)])).len(), 1, "{text}");
+    }
+}
+
+/// A store without room for a single bucket would let everything pass.
+#[test]
+fn the_smallest_store_keeps_the_longest_key() {
+    use flyball_core::algorithm::{Bucket, State, TokenBucket};
+    use flyball_core::store::{Store, StoredKey};
+    use flyball_core::{Key, Timestamp};
+
+    for text in ["1", "100", "64KiB", "1048575"] {
+        let shown = wrong(&env(&[("FLYBALL_CACHE_BYTES", text)]));
+        assert_eq!(shown, [format!("FLYBALL_CACHE_BYTES='{text}' (environment): expected at least 1MiB")]);
+    }
+    for text in ["0", "524289"] {
+        let shown = wrong(&env(&[("FLYBALL_KEY_BYTES_MAX", text)]));
+        let expected =
+            format!("FLYBALL_KEY_BYTES_MAX='{text}' (environment): expected a whole number from 1 to 524288");
+        assert_eq!(shown, [expected]);
+    }
+    let config = config(&[("FLYBALL_CACHE_BYTES", "3MiB"), ("FLYBALL_KEY_BYTES_MAX", "524288")]);
+    let key = "k".repeat(config.key_bytes_max as usize - 1);
+    let now = Timestamp(1_000);
+    for cpus in [1, 64] {
+        let store = Store::new(&config.store_settings(&HostFacts { cpus, ..HostFacts::default() }));
+        let token = TokenBucket {
+            limit: 1,
+            remaining: 0,
+            duration: 1_000,
+            created_at: 1_000,
+            calendar: false,
+            over_limit: false,
+        };
+        let bucket = Bucket { expire_at: 2_000, state: State::Token(token) };
+        store.insert(StoredKey::Pair(Key { name: "n", unique_key: &key }), bucket, now);
+        let stats = store.stats(now);
+        assert_eq!((stats.entries, stats.oversized), (1, 0), "{cpus} CPUs");
     }
 }
 

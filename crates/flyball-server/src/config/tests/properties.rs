@@ -79,6 +79,9 @@ proptest! {
         let Ok(loaded) = from_strings(&strings) else { return Ok(()) };
         let mut again = Strings::default();
         for (setting, effective) in table::all().zip(loaded.effective()) {
+            if effective.value.contains("<redacted>") && setting.url {
+                return Ok(());
+            }
             if !setting.secret {
                 again.env.push((setting.env[0].to_owned(), effective.value));
             }
