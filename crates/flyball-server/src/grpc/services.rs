@@ -21,6 +21,9 @@ use tower::util::BoxCloneSyncService;
 
 use super::connections::PerConnection;
 
+/// Largest message of a service that is only an addition: a name or two.
+const ADDITION_BYTES_MAX: usize = 16 << 10;
+
 /// The public API.
 pub(super) const V1: &str = "pb.gubernator.V1";
 /// The API between peers.
@@ -53,20 +56,28 @@ impl Services {
         Self {
             v1: node.v1_service(),
             peers_v1: node.peers_service(),
-            health: reporter
-                .map(|reporter| HealthServer::new(HealthService::from_health_reporter(reporter.clone()))),
+            health: reporter.map(|reporter| {
+                HealthServer::new(HealthService::from_health_reporter(reporter.clone()))
+                    .max_decoding_message_size(ADDITION_BYTES_MAX)
+            }),
             reflection: reflection.then(|| Reflection::new(reporter.is_some())),
         }
     }
 
     fn call(&self, request: Request<Incoming>) -> Answer {
-        let path = request.uri().path();
+        let path = request.uri().path_and_query().map_or("", |path| path.as_str());
         let Some((service, method)) = path.strip_prefix('/').and_then(|path| path.rsplit_once('/')) else {
             return Box::pin(UnknownService.call(request));
         };
         match (service, &self.health, &self.reflection) {
             (V1, ..) => self.v1.clone().call(request),
             (PEERS_V1, ..) => self.peers_v1.clone().call(request),
+            // The node's own services refuse by themselves what no gRPC client sends.
+            (HEALTH, Some(_), _) | (REFLECTION_V1 | REFLECTION_V1ALPHA, _, Some(_))
+                if let Some(refused) = flyball::grpc::refusal(&request) =>
+            {
+                Box::pin(future::ready(Ok(refused)))
+            }
             (HEALTH, Some(health), _) => match method {
                 "Check" | "Watch" => health.clone().call(request),
                 _ => unknown_method(service, method),
@@ -115,8 +126,12 @@ impl Reflection {
         };
         const INVARIANT: &str = "descriptors are compiled in and a test lists their services";
         Self {
-            v1: BoxCloneSyncService::new(builder().build_v1().expect(INVARIANT)),
-            v1alpha: BoxCloneSyncService::new(builder().build_v1alpha().expect(INVARIANT)),
+            v1: BoxCloneSyncService::new(
+                builder().build_v1().expect(INVARIANT).max_decoding_message_size(ADDITION_BYTES_MAX),
+            ),
+            v1alpha: BoxCloneSyncService::new(
+                builder().build_v1alpha().expect(INVARIANT).max_decoding_message_size(ADDITION_BYTES_MAX),
+            ),
         }
     }
 }
