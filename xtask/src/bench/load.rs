@@ -158,10 +158,11 @@ fn parse(text: &str) -> Result<Outcome> {
     };
     let requests = line("requests:")?;
     let done = before(requests, " done").context("no count of requests that are done")?;
-    let failed: u64 =
-        [" failed", " errored", " timeout"].iter().filter_map(|word| before(requests, word)).sum();
-    let good = before(line("status codes:")?, " 2xx").context("no count of good answers")?;
-    if failed > 0 || good != done || done == 0 {
+    let sum = |list, words: [&str; 3]| words.iter().filter_map(|word| before(list, word)).sum::<u64>();
+    let failed = sum(requests, [" failed", " errored", " timeout"]);
+    // The good ones are not compared: when time is up, some have a status and not yet their body.
+    let refused = sum(line("status codes:")?, [" 3xx", " 4xx", " 5xx"]);
+    if failed > 0 || refused > 0 || done == 0 {
         bail!("not every request was answered well: {}", requests.trim());
     }
     let rate = line("finished in")?.split(", ").find_map(|part| part.strip_suffix(" req/s")?.parse().ok());
