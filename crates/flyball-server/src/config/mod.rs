@@ -12,7 +12,7 @@
 //! the program does.
 //!
 //! Everything is a pure function of [`Strings`]: the process environment is never touched, least of all
-//! written. Only [`load`] knows that files exist, and it is handed the function that reads them.
+//! written. Only [`load()`] knows that files exist, and it is handed the function that reads them.
 //!
 //! Decisions worth knowing:
 //! * An empty value is no value, in every source; it falls through to the next weaker one.

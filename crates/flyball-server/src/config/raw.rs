@@ -10,7 +10,7 @@ use super::error::Problem;
 use super::file;
 use super::table::{self, Setting};
 
-/// Everything a configuration is made from. Tests and fuzzers fill it by hand; [`super::load`] fills it from
+/// Everything a configuration is made from. Tests and fuzzers fill it by hand; [`super::load()`] fills it from
 /// the machine.
 #[derive(Clone, Debug)]
 pub struct Strings {
