@@ -21,7 +21,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::Service;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
+use super::executor::OnTheSpot;
 use crate::accept::Acceptor;
 use crate::activity::{Activity, Counted, Watched};
 
@@ -110,8 +111,8 @@ pub(super) trait PerConnection: Send + 'static {
     fn for_connection(&self, addresses: TcpConnectInfo) -> Self::Service;
 }
 
-fn protocol() -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+fn protocol() -> http2::Builder<OnTheSpot> {
+    let mut builder = http2::Builder::new(OnTheSpot);
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(CONCURRENT_STREAMS)
@@ -129,7 +130,7 @@ fn protocol() -> http2::Builder<TokioExecutor> {
 
 async fn connection<S>(
     mut stream: TcpStream,
-    protocol: http2::Builder<TokioExecutor>,
+    protocol: http2::Builder<OnTheSpot>,
     service: S,
     age: Option<Duration>,
     grace: Option<Duration>,

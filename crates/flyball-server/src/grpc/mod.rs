@@ -5,6 +5,7 @@
 //! them.
 
 mod connections;
+mod executor;
 mod services;
 
 use std::sync::Arc;

@@ -177,6 +177,38 @@ fn method_name<B>(request: &http::Request<B>) -> &str {
     request.uri().path_and_query().map_or("", PathAndQuery::as_str)
 }
 
+/// A call with more items than this steps back before it decides, so that whoever polls it can do something else
+/// first: about as much work as handing a task to another thread.
+const MANY_ITEMS: usize = 32;
+
+/// How much there is to do.
+trait Items {
+    fn items(&self) -> usize {
+        0
+    }
+}
+
+impl Items for pb::HealthCheckReq {}
+impl Items for pb::LiveCheckReq {}
+
+impl Items for pb::GetRateLimitsReq {
+    fn items(&self) -> usize {
+        self.requests.len()
+    }
+}
+
+impl Items for pb::GetPeerRateLimitsReq {
+    fn items(&self) -> usize {
+        self.requests.len()
+    }
+}
+
+impl Items for pb::UpdatePeerGlobalsReq {
+    fn items(&self) -> usize {
+        self.globals.len()
+    }
+}
+
 /// How a method answers a message.
 type Handler<Q, A> = fn(&Inner, &Q, &CallContext, &mut Call<'_>) -> Result<A, CallError>;
 
@@ -190,7 +222,7 @@ async fn serve<B, Q, A>(
 where
     B: http_body::Body + Send + Unpin + 'static,
     B::Error: Into<StdError> + Send,
-    Q: Message + Default + 'static,
+    Q: Message + Default + Items + 'static,
     A: Message + 'static,
 {
     let inner = node.inner();
@@ -223,7 +255,7 @@ async fn unary<B, Q, A>(
 where
     B: http_body::Body + Send + Unpin + 'static,
     B::Error: Into<StdError> + Send,
-    Q: Message + Default + 'static,
+    Q: Message + Default + Items + 'static,
     A: Message + 'static,
 {
     let deadline = match timeout::deadline(request.headers()) {
@@ -235,9 +267,17 @@ where
     let mut grpc = Grpc::new(WireCodec::default())
         .accept_compressed(CompressionEncoding::Gzip)
         .max_decoding_message_size(MESSAGE_BYTES_MAX);
-    let service = service_fn(|message: tonic::Request<Q>| {
-        let answer = handler(node.inner(), message.get_ref(), &context, call);
-        ready(answer.map(Response::new).map_err(Status::from))
+    let (mut call, context) = (Some(call), &context);
+    let service = service_fn(move |message: tonic::Request<Q>| {
+        let call = call.take();
+        async move {
+            let message = message.get_ref();
+            if message.items() > MANY_ITEMS {
+                tokio::task::yield_now().await;
+            }
+            let call = call.expect("a unary call has one message");
+            handler(node.inner(), message, context, call).map(Response::new).map_err(Status::from)
+        }
     });
     let request = request.map(|body| node.receive(body).map_err(Status::from));
     let response = grpc.unary(service, request);
