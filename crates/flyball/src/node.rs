@@ -15,7 +15,7 @@ use crate::intake::Arriving;
 use crate::method::Method;
 use crate::metrics::Metrics;
 use crate::metrics::counters::Tally;
-use crate::service::Inner;
+use crate::service::{Inner, Judged};
 
 /// A rate limiter node. Cloning gives another handle to the same node; dropping the last one stops it.
 ///
@@ -47,12 +47,13 @@ impl Node {
         answer
     }
 
-    /// Judges several requests, all at the same moment and in their order. There is no limit on their number.
+    /// Judges several requests, all at the same moment; those of one key in their order. There is no limit on their number.
     pub fn check_many(&self, requests: &[Request<'_>]) -> Vec<Answer> {
         let mut tally = Tally::default();
         let now = self.inner.clock.now();
-        let apply = |request| self.inner.apply(request, Source::Client, now, &mut tally);
-        let answers = requests.iter().map(apply).collect();
+        let judged = Judged { source: Source::Client, now, tally: &mut tally, times: None };
+        let answers = self.inner.apply_all(requests.len(), |index| requests[index], judged, || false);
+        let answers = answers.into_iter().flatten().collect();
         self.inner.metrics.slot().add(&tally);
         answers
     }

@@ -3,13 +3,14 @@
 //! A call reads the clock once, so all its items are judged at the same moment, and takes them in order. A
 //! check is a locked shard and a pure function: no task, no channel, no await.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use flyball_core::store::{Role, Store, StoredKey};
 use flyball_core::time::Clock;
-use flyball_core::{Algorithm, Answer, Request, Rules, Source, Timestamp};
+use flyball_core::{Algorithm, Answer, Check, Request, Rules, Source, Timestamp};
 use flyball_proto::convert::{self, Update};
 use flyball_proto::pb;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -151,36 +152,46 @@ impl Inner {
             return Err(error);
         }
         let now = self.clock.now();
-        let mut responses = Vec::with_capacity(items.len());
-        let mut times = ItemTimes::default();
-        for (index, item) in items.iter().enumerate() {
-            if index > 0 && index.is_multiple_of(DEADLINE_EVERY) && context.is_late() {
-                break;
+        let mut times = call.sample.map(|_| ItemTimes::default());
+        let request = |index: usize| convert::request(&items[index]);
+        let answers = match &self.tracing {
+            None => {
+                let judged = Judged { source, now, tally: &mut tally, times: times.as_mut() };
+                self.apply_all(items.len(), request, judged, || context.is_late())
             }
-            let request = convert::request(item);
-            let started = call.sample.and_then(|_| times.start(item.algorithm));
-            let answer = match &self.tracing {
-                None => self.apply(&request, source, now, &mut tally),
-                Some(tracing) => {
-                    self.apply_traced(tracing, &request, item, source, now, &mut tally, call.span.as_ref())
+            Some(tracing) => {
+                let mut one = |(index, item): (usize, &pb::RateLimitReq)| {
+                    let late = index > 0 && index.is_multiple_of(DEADLINE_EVERY) && context.is_late();
+                    (!late).then(|| {
+                        let server = call.span.as_ref();
+                        self.apply_traced(tracing, &request(index), item, source, now, &mut tally, server)
+                    })
+                };
+                // Who is late once is late for the rest.
+                let mut answers: Vec<_> =
+                    items.iter().enumerate().map_while(|it| one(it).map(Some)).collect();
+                answers.resize(items.len(), None);
+                answers
+            }
+        };
+        let mut responses = Vec::with_capacity(items.len());
+        for (item, answer) in items.iter().zip(&answers) {
+            let response = match answer {
+                Some(answer) => convert::answer(answer, convert::request(item).key, source),
+                None => {
+                    tally.error(ErrorKind::Timeout);
+                    convert::item_error(format!(
+                        "Error while iterating request items: {}",
+                        CallError::DeadlineExceeded
+                    ))
                 }
             };
-            if let Some(started) = started {
-                times.stop(item.algorithm, started);
-            }
-            let response = convert::answer(&answer, request.key, source);
             if let (Some(span), false) = (&mut call.span, response.error.is_empty()) {
                 span.item_failed(&response.error);
             }
             responses.push(response);
         }
-        // Only a caller that is late leaves items over.
-        while responses.len() < items.len() {
-            tally.error(ErrorKind::Timeout);
-            let text = format!("Error while iterating request items: {}", CallError::DeadlineExceeded);
-            responses.push(convert::item_error(text));
-        }
-        if let Some(sample) = call.sample {
+        if let (Some(sample), Some(times)) = (call.sample, times) {
             times.record(&self.metrics, &tally, sample.weight);
         }
         self.metrics.slot().add(&tally);
@@ -196,9 +207,23 @@ impl Inner {
         now: Timestamp,
         tally: &mut Tally,
     ) -> Answer {
+        self.judge(request, source, now, tally, |check| {
+            self.store.apply(check, now, &self.rules, Role::Owner)
+        })
+    }
+
+    #[inline]
+    fn judge(
+        &self,
+        request: &Request<'_>,
+        source: Source,
+        now: Timestamp,
+        tally: &mut Tally,
+        apply: impl FnOnce(&Check<'_>) -> Answer,
+    ) -> Answer {
         let answer = self.rules.admit(request, source, now).and_then(|admitted| {
             tally.clamped += u64::from(admitted.clamped);
-            let decision = self.store.apply(&admitted.check, now, &self.rules, Role::Owner)?;
+            let decision = apply(&admitted.check)?;
             match admitted.check.algorithm {
                 Algorithm::TokenBucket => tally.token += 1,
                 Algorithm::LeakyBucket => tally.leaky += 1,
@@ -209,6 +234,39 @@ impl Inner {
             tally.error(error.into());
         }
         answer
+    }
+
+    /// Many items, each shard locked once. `None` for those that were left over because the caller was late.
+    pub(crate) fn apply_all<'r>(
+        &self,
+        count: usize,
+        request: impl Fn(usize) -> Request<'r>,
+        mut judged: Judged<'_>,
+        is_late: impl Fn() -> bool,
+    ) -> Vec<Option<Answer>> {
+        let mut answers = vec![None; count];
+        let mut done = 0;
+        self.store.visit(
+            count,
+            |index| request(index).key,
+            |index, mut bucket| {
+                if done > 0 && done % DEADLINE_EVERY == 0 && is_late() {
+                    return ControlFlow::Break(());
+                }
+                done += 1;
+                let request = request(index);
+                let started = judged.times.as_mut().and_then(|times| times.start(request.algorithm));
+                answers[index] =
+                    Some(self.judge(&request, judged.source, judged.now, judged.tally, |check| {
+                        bucket.apply(check, judged.now, &self.rules, Role::Owner)
+                    }));
+                if let (Some(times), Some(started)) = (judged.times.as_mut(), started) {
+                    times.stop(request.algorithm, started);
+                }
+                ControlFlow::Continue(())
+            },
+        );
+        answers
     }
 
     #[cold]
@@ -234,9 +292,17 @@ impl Inner {
     }
 }
 
+/// How the items of a call are judged, and where that is noted.
+pub(crate) struct Judged<'a> {
+    pub(crate) source: Source,
+    pub(crate) now: Timestamp,
+    pub(crate) tally: &'a mut Tally,
+    pub(crate) times: Option<&'a mut ItemTimes>,
+}
+
 /// Of a sampled call, how long the first item of each algorithm took; it stands for the others.
 #[derive(Debug, Default)]
-struct ItemTimes {
+pub(crate) struct ItemTimes {
     token: Option<Duration>,
     leaky: Option<Duration>,
 }

@@ -52,6 +52,22 @@ impl<'a> StoredKey<'a> {
         }
     }
 
+    /// The joined text is `text`.
+    #[inline]
+    pub(super) fn is_joined_as(&self, text: &str) -> bool {
+        let text = text.as_bytes();
+        match self {
+            Self::Joined(own) => own.as_bytes() == text,
+            Self::Pair(key) => {
+                let name = key.name.len();
+                text.len() == key.joined_len()
+                    && text[..name] == *key.name.as_bytes()
+                    && text[name] == b'_'
+                    && text[name + 1..] == *key.unique_key.as_bytes()
+            }
+        }
+    }
+
     /// The joined text, in an allocation of exactly its size.
     pub(super) fn to_text(self) -> Box<str> {
         match self {
@@ -131,8 +147,6 @@ impl JoinBuffer {
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
     pub(super) key: StoredKey<'a>,
-    /// The joined text.
-    pub(super) joined: &'a [u8],
     pub(super) split: Split,
     /// Of the joined text.
     pub(super) hash: u64,
@@ -160,18 +174,22 @@ impl KeySpace {
         Self { semantics, seed, shared: SharedSeed::from_u64(seed) }
     }
 
-    /// The identity of `key`, put together in `buffer` if need be.
+    /// The identity of `key`, whose text is put together in `buffer` if need be.
     #[inline]
-    pub fn identify<'a>(&self, key: StoredKey<'a>, buffer: &'a mut JoinBuffer) -> Identity<'a> {
-        let joined = buffer.join(&key);
+    pub fn identify<'a>(&self, key: StoredKey<'a>, buffer: &mut JoinBuffer) -> Identity<'a> {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
-        hasher.write(joined);
-        let hash = hasher.finish();
+        hasher.write(buffer.join(&key));
+        self.known(key, hasher.finish())
+    }
+
+    /// The identity of `key`, of which the hash is known.
+    #[inline]
+    pub(super) fn known<'a>(&self, key: StoredKey<'a>, hash: u64) -> Identity<'a> {
         let split = match self.semantics {
             Semantics::Exact => key.split(),
             Semantics::Gubernator => Split::JOINED,
         };
-        Identity { key, joined, split, hash }
+        Identity { key, split, hash }
     }
 }
 
@@ -214,8 +232,8 @@ mod tests {
             let first = space.identify(pair("a_b", unique_key), &mut one);
             let second = space.identify(pair("a", &rest), &mut two);
             let joined = space.identify(StoredKey::Joined(&text), &mut three);
-            assert_eq!((first.hash, first.joined), (second.hash, second.joined));
-            assert_eq!((first.hash, first.joined), (joined.hash, joined.joined));
+            assert_eq!((first.hash, first.hash), (second.hash, joined.hash));
+            assert!([first, second, joined].iter().all(|id| id.key.is_joined_as(&text)));
             assert!(first.split != second.split && first.split != joined.split);
         }
     }

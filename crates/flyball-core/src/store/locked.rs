@@ -31,7 +31,7 @@ const SWEEP_ROUNDS_MAX: usize = 1 << 16;
 /// All buckets of a node; see [the module](super). Shared by reference between threads.
 pub struct Store {
     pub(super) shards: Box<[Mutex<Shard>]>,
-    keys: KeySpace,
+    pub(super) keys: KeySpace,
 }
 
 impl fmt::Debug for Store {
@@ -117,9 +117,18 @@ impl Store {
     fn with<T>(&self, key: StoredKey<'_>, act: impl FnOnce(&mut Shard, &Identity<'_>) -> T) -> T {
         let mut buffer = JoinBuffer::default();
         let id = self.keys.identify(key, &mut buffer);
-        // The lower half of the hash belongs to the shard's table.
-        let index = (id.hash() >> 32) as usize & (self.shards.len() - 1);
-        act(&mut self.shards[index].lock(), &id)
+        act(&mut self.shard(id.hash()).lock(), &id)
+    }
+
+    /// Which shard has the keys of this hash. The lower half of it belongs to the shard's table.
+    #[inline]
+    pub(super) fn shard_index(&self, hash: u64) -> usize {
+        (hash >> 32) as usize & (self.shards.len() - 1)
+    }
+
+    #[inline]
+    pub(super) fn shard(&self, hash: u64) -> &Mutex<Shard> {
+        &self.shards[self.shard_index(hash)]
     }
 }
 

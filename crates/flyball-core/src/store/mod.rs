@@ -1,7 +1,7 @@
 //! Where buckets live: sharded, bounded, swept.
 //!
 //! A [`Store`] is a power-of-two number of shards, each behind a mutex that is held for the time of one
-//! decision (`locked.rs`). Everything of interest happens in the [`Shard`], which knows no lock: `shard.rs`
+//! decision (`locked.rs`), or for those of one call that meet there (`batch.rs`). Everything of interest happens in the [`Shard`], which knows no lock: `shard.rs`
 //! finds, writes and frees entries; `key.rs` says which bucket a check means; `slab.rs` is where entries lie and
 //! `packed.rs` how small;
 //! `expiry.rs` is the timer wheel by which the dead leave; `eviction.rs` says who goes when a shard is full;
@@ -14,6 +14,8 @@
 //! decision is a read-modify-write with the time as an argument, expiry lies in the bucket, and eviction must
 //! know what forgetting a bucket forgives).
 
+#[cfg(feature = "std")]
+mod batch;
 mod eviction;
 mod expiry;
 mod key;
@@ -34,6 +36,8 @@ use core::ops::AddAssign;
 use crate::algorithm::Effects;
 use crate::check::Semantics;
 
+#[cfg(feature = "std")]
+pub use batch::KeyGuard;
 #[cfg(feature = "std")]
 pub use locked::{Store, Sweep};
 

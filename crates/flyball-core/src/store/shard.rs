@@ -165,15 +165,17 @@ impl Shard {
         self.slab.len()
     }
 
+    #[inline]
     fn bucket(&self, at: u32) -> Bucket {
         let slot = &self.slab[at];
         self.policies.unpack(slot.policy, &slot.bucket)
     }
 
     /// The entry has the key's joined text.
+    #[inline]
     fn has_text(&self, id: &Identity<'_>, at: u32) -> bool {
         let slot = &self.slab[at];
-        slot.hash == id.hash as u32 && slot.key.as_bytes() == id.joined
+        slot.hash == id.hash as u32 && id.key.is_joined_as(&slot.key)
     }
 
     /// The entry is what forgetting the key forgets.
@@ -183,6 +185,7 @@ impl Shard {
         related && self.has_text(id, at)
     }
 
+    #[inline]
     fn find(&self, id: &Identity<'_>, split: Split) -> Option<u32> {
         let is_it = |&at: &u32| self.slab[at].split == split && self.has_text(id, at);
         self.table.find(table_hash(id.hash as u32), is_it).copied()
@@ -193,21 +196,28 @@ impl Shard {
     ///
     /// Newer is who has not expired by the node's clock; else the later start of the window (token) or last
     /// credit (leaky). Between equals it is the pair's, which has gone on from there.
+    #[inline]
     fn find_newest(&self, id: &Identity<'_>, now: Timestamp) -> (Option<u32>, Option<Bucket>) {
         let own = self.find(id, id.split);
         let bucket = own.map(|at| self.bucket(at));
         if self.joined == 0 || id.split == Split::JOINED {
             return (own, bucket);
         }
+        (own, self.newer(bucket, id, now))
+    }
+
+    #[cold]
+    fn newer(&self, bucket: Option<Bucket>, id: &Identity<'_>, now: Timestamp) -> Option<Bucket> {
         let joined = self.find(id, Split::JOINED).map(|at| self.bucket(at));
         let newer = match (&bucket, &joined) {
             (Some(bucket), Some(joined)) => age_rank(joined, now) > age_rank(bucket, now),
             (None, _) => true,
             (_, None) => false,
         };
-        (own, if newer { joined } else { bucket })
+        if newer { joined } else { bucket }
     }
 
+    #[inline]
     fn overwrite(&mut self, at: u32, bucket: Bucket, now: Timestamp) {
         let slot = &mut self.slab[at];
         let old_due = due(slot, self.settings.linger_ms);
@@ -225,8 +235,9 @@ impl Shard {
     }
 
     fn add(&mut self, id: &Identity<'_>, bucket: Bucket, now: Timestamp) {
-        let bytes = entry_bytes(id.joined.len());
-        if bytes > self.settings.bytes_max || id.joined.len() > u32::MAX as usize {
+        let key_bytes = id.key.joined_len();
+        let bytes = entry_bytes(key_bytes);
+        if bytes > self.settings.bytes_max || key_bytes > u32::MAX as usize {
             self.stats.oversized += 1;
             return;
         }

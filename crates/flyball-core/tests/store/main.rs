@@ -4,6 +4,8 @@
 //! locks, which work only inside of a shuttle test.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+#[cfg(not(feature = "shuttle"))]
+mod batch;
 mod eviction;
 mod expiry;
 #[cfg(not(feature = "shuttle"))]
