@@ -13,6 +13,7 @@
 //! 4. [`algorithm`]: `decide(stored bucket, check, t) -> (next bucket, decision)`.
 //! 5. [`store`]: where buckets live: sharded, bounded, swept.
 //! 6. [`ring`]: which peer owns a key.
+//! 7. [`cluster`]: what makes several nodes one limiter.
 #![no_std]
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ extern crate std;
 
 pub mod algorithm;
 pub mod check;
+pub mod cluster;
 pub mod decision;
 pub mod error;
 pub mod ring;

@@ -6,6 +6,7 @@
 use core::fmt;
 #[cfg(feature = "std")]
 use core::sync::atomic::{AtomicI64, Ordering};
+use core::time::Duration;
 
 /// Milliseconds since the Unix epoch. Negative values are valid: a client may send any `i64`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +30,28 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ms", self.0)
+    }
+}
+
+/// A moment that only goes forward: nanoseconds since some start that one node chooses. For windows, timeouts and
+/// backoff, which must not care when the wall clock is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Instant(pub u64);
+
+impl Instant {
+    /// This moment `wait` later, stopping at the end of time.
+    #[inline]
+    pub const fn saturating_add(self, wait: Duration) -> Self {
+        let nanoseconds = wait.as_nanos();
+        let nanoseconds = if nanoseconds > u64::MAX as u128 { u64::MAX } else { nanoseconds as u64 };
+        Self(self.0.saturating_add(nanoseconds))
+    }
+
+    /// How long ago `earlier` was; zero if it is still to come.
+    #[inline]
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 

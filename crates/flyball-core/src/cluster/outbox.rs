@@ -1,0 +1,394 @@
+//! What one owner still has to be told, and what it may or may not know.
+//!
+//! Hits on GLOBAL keys wait here, summed by key. One batch is under way at a time, with a number. A batch
+//! that certainly never left is poured back. One that was sent and not answered is sent *again as it was*, under
+//! the same number, by which the owner knows it (`senders.rs`); an owner that does not speak of numbers, an original,
+//! might count it twice, so for that one it is given up and counted as lost.
+//!
+//! Batches that were answered are kept a little longer, for their numbers: until a broadcast says that it includes
+//! them, they are part of what a copy has to subtract ([`Outbox::unconfirmed`]).
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::key::{KeyMap, OwnedKey, key_map};
+use crate::check::{Behavior, Key, Request};
+use crate::time::{Instant, Timestamp};
+
+/// Answered batches that are remembered.
+const ANSWERED_MAX: usize = 8;
+/// The wait before a batch is tried again is doubled so often.
+const DOUBLINGS_MAX: u32 = 4;
+
+/// The sum of a key's hits, with the newest of everything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentHits {
+    /// Units, summed.
+    pub hits: i64,
+    /// Units per duration.
+    pub limit: i64,
+    /// Milliseconds or calendar code.
+    pub duration: i64,
+    /// As on the wire.
+    pub algorithm: i32,
+    /// Flags.
+    pub behavior: Behavior,
+    /// Size of a leaky bucket, 0 for the limit.
+    pub burst: i64,
+    /// Of the first hit.
+    pub created_at: Timestamp,
+    /// After this moment the hits mean nothing to anybody.
+    pub ends_at: Timestamp,
+}
+
+impl SentHits {
+    pub(super) fn new(request: &Request<'_>, created_at: Timestamp, ends_at: Timestamp) -> Self {
+        Self {
+            hits: request.hits,
+            limit: request.limit,
+            duration: request.duration,
+            algorithm: request.algorithm,
+            behavior: request.behavior,
+            burst: request.burst,
+            created_at,
+            ends_at,
+        }
+    }
+
+    /// These, and then `later` ones.
+    fn then(self, later: Self) -> Self {
+        Self {
+            hits: self.hits.saturating_add(later.hits),
+            created_at: self.created_at,
+            ends_at: self.ends_at.max(later.ends_at),
+            ..later
+        }
+    }
+}
+
+/// What is known of one key: a reset that wiped all before it, and the hits since.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pending {
+    reset: Option<SentHits>,
+    hits: Option<SentHits>,
+}
+
+impl Pending {
+    pub(super) fn of(hits: SentHits) -> Self {
+        if hits.behavior.has(Behavior::RESET_REMAINING) {
+            Self { reset: Some(hits), hits: None }
+        } else {
+            Self { reset: None, hits: Some(hits) }
+        }
+    }
+
+    fn then(self, later: Self) -> Self {
+        if later.reset.is_some() {
+            return later;
+        }
+        let hits = match (self.hits, later.hits) {
+            (Some(first), Some(second)) => Some(first.then(second)),
+            (first, second) => first.or(second),
+        };
+        Self { reset: self.reset, hits }
+    }
+
+    pub(super) fn parts(self) -> impl Iterator<Item = SentHits> {
+        self.reset.into_iter().chain(self.hits)
+    }
+
+    fn has_ended(&self, now: Timestamp) -> bool {
+        self.parts().all(|part| part.ends_at < now)
+    }
+}
+
+/// What a copy has to take from what the owner says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unconfirmed {
+    /// So many hits.
+    Hits(i64),
+    /// The key was reset here and the owner does not know: what it says is older than that.
+    Reset,
+}
+
+/// Hits on their way to an owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HitsBatch {
+    /// The owner's address.
+    pub owner: Box<str>,
+    /// Numbers the batches to this owner; the same number is the same batch.
+    pub sequence: u64,
+    /// In this order.
+    pub items: Vec<(OwnedKey, SentHits)>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    sequence: u64,
+    keys: KeyMap<Pending>,
+    state: SentState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SentState {
+    UnderWay,
+    /// To be sent again at this moment.
+    Again(Instant),
+    Answered,
+}
+
+/// What became of hits that were not delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Undelivered {
+    /// Given up: sent, and nobody knows whether they were counted.
+    pub(super) lost: u64,
+    /// Given up: their window ended.
+    pub(super) ended: u64,
+}
+
+/// Bounds of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    pub(super) items_max: usize,
+    pub(super) bytes_max: usize,
+}
+
+/// See [the module](self).
+#[derive(Debug)]
+pub(super) struct Outbox {
+    pub(super) pending: KeyMap<Pending>,
+    /// When the pending leave at the latest.
+    deadline: Option<Instant>,
+    /// The oldest first; at most the last is not answered.
+    sent: VecDeque<Sent>,
+    next_sequence: u64,
+    /// The owner recognises a batch by its number.
+    numbers: bool,
+    failures: u32,
+    not_before: Instant,
+    seed: u64,
+}
+
+impl Outbox {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            pending: key_map(seed),
+            deadline: None,
+            sent: VecDeque::new(),
+            next_sequence: 1,
+            numbers: false,
+            failures: 0,
+            not_before: Instant(0),
+            seed,
+        }
+    }
+
+    /// Adds to what is pending. Tells whether the key is new there.
+    pub(super) fn add(&mut self, key: Key<'_>, later: Pending, now: Instant, sync_wait: Duration) -> bool {
+        if self.deadline.is_none() {
+            self.deadline = Some(now.saturating_add(sync_wait));
+        }
+        if let Some(pending) = self.pending.get_mut(&key) {
+            *pending = pending.then(later);
+            return false;
+        }
+        self.pending.insert(key.into(), later);
+        true
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        match self.unanswered() {
+            Some(SentState::UnderWay) => None,
+            Some(SentState::Again(at)) => Some(at),
+            _ => self.deadline.map(|deadline| deadline.max(self.not_before)),
+        }
+    }
+
+    /// The next batch, if one is due. `all` does not wait for the sync interval.
+    pub(super) fn due(
+        &mut self,
+        owner: &str,
+        now: Instant,
+        wall: Timestamp,
+        cut: Cut,
+        all: bool,
+        undelivered: &mut Undelivered,
+    ) -> Option<HitsBatch> {
+        match self.unanswered() {
+            Some(SentState::UnderWay) => return None,
+            Some(SentState::Again(at)) if at > now && !all => return None,
+            Some(SentState::Again(_)) => {
+                let sent = self.sent.back_mut()?;
+                if sent.keys.values().all(|pending| pending.has_ended(wall)) {
+                    undelivered.lost += sent.keys.len() as u64;
+                    self.sent.pop_back();
+                } else {
+                    sent.state = SentState::UnderWay;
+                    let items = items(&sent.keys);
+                    return Some(HitsBatch { owner: owner.into(), sequence: sent.sequence, items });
+                }
+            }
+            _ => {}
+        }
+        let full = self.pending.len() >= cut.items_max;
+        let is_time = all || full || self.deadline.is_some_and(|deadline| deadline <= now);
+        if self.pending.is_empty() || !is_time || (self.not_before > now && !all) {
+            return None;
+        }
+        let keys = self.cut(wall, cut, undelivered);
+        self.deadline = (!self.pending.is_empty()).then_some(now);
+        if keys.is_empty() {
+            return None;
+        }
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        let items = items(&keys);
+        self.sent.push_back(Sent { sequence, keys, state: SentState::UnderWay });
+        while self.sent.len() > ANSWERED_MAX + 1 {
+            self.sent.pop_front();
+        }
+        Some(HitsBatch { owner: owner.into(), sequence, items })
+    }
+
+    /// Takes the first pending keys that fit into one message.
+    fn cut(&mut self, wall: Timestamp, cut: Cut, undelivered: &mut Undelivered) -> KeyMap<Pending> {
+        let (mut items, mut bytes, mut count) = (0, 0, 0);
+        for (key, pending) in &self.pending {
+            let parts = pending.parts().count();
+            // Numbers of a message take at most ten bytes each.
+            let size = parts * (key.as_key().joined_len() + 100);
+            if count > 0 && (items + parts > cut.items_max || bytes + size > cut.bytes_max) {
+                break;
+            }
+            (items, bytes, count) = (items + parts, bytes + size, count + 1);
+        }
+        let mut keys = key_map(self.seed);
+        let mut left = Vec::new();
+        for (key, pending) in self.pending.drain(..count) {
+            if pending.has_ended(wall) {
+                undelivered.ended += 1;
+            } else if let (false, Some(hits), Some(_)) = (self.numbers, pending.hits, pending.reset) {
+                // An original applies the items of a message in any order: the hits follow with the next.
+                left.push((key.clone(), Pending { reset: None, hits: Some(hits) }));
+                keys.insert(key, Pending { hits: None, ..pending });
+            } else {
+                keys.insert(key, pending);
+            }
+        }
+        self.pending.extend(left);
+        keys
+    }
+
+    /// The batch was answered, by an owner that knows numbers or not.
+    pub(super) fn answered(&mut self, sequence: u64, numbers: bool, now: Instant) {
+        self.numbers = numbers;
+        self.failures = 0;
+        self.not_before = now;
+        if let Some(sent) = self.sent.back_mut().filter(|sent| sent.sequence == sequence) {
+            sent.state = SentState::Answered;
+        }
+    }
+
+    /// The batch certainly was not applied.
+    pub(super) fn returned(&mut self, sequence: u64, now: Instant, sync_wait: Duration) {
+        self.back_off(now, sync_wait);
+        if self.sent.back().is_none_or(|sent| sent.sequence != sequence) {
+            return;
+        }
+        let Some(sent) = self.sent.pop_back() else { return };
+        for (key, earlier) in sent.keys {
+            match self.pending.get_mut(&key) {
+                Some(pending) => *pending = earlier.then(*pending),
+                None => {
+                    self.pending.insert(key, earlier);
+                }
+            }
+        }
+        self.deadline = self.deadline.or(Some(now));
+    }
+
+    /// Nobody knows whether the batch was applied.
+    pub(super) fn unanswered_for(
+        &mut self,
+        sequence: u64,
+        now: Instant,
+        sync_wait: Duration,
+        undelivered: &mut Undelivered,
+    ) {
+        self.back_off(now, sync_wait);
+        let (numbers, again) = (self.numbers, self.not_before);
+        let Some(sent) = self.sent.back_mut().filter(|sent| sent.sequence == sequence) else { return };
+        if numbers {
+            sent.state = SentState::Again(again);
+        } else {
+            undelivered.lost += sent.keys.len() as u64;
+            self.sent.pop_back();
+        }
+    }
+
+    /// A broadcast of the owner includes all batches up to this one.
+    pub(super) fn confirmed(&mut self, applied: u64) {
+        while self
+            .sent
+            .front()
+            .is_some_and(|sent| sent.sequence <= applied && sent.state == SentState::Answered)
+        {
+            self.sent.pop_front();
+        }
+    }
+
+    /// What the owner does not know of `key`, when what it says includes all batches up to `applied` (not told:
+    /// all that it answered).
+    pub(super) fn unconfirmed(&self, key: Key<'_>, applied: Option<u64>) -> Unconfirmed {
+        let is_open = |sent: &&Sent| match applied {
+            Some(applied) => sent.sequence > applied,
+            None => sent.state != SentState::Answered,
+        };
+        let open = self.sent.iter().filter(is_open).filter_map(|sent| sent.keys.get(&key));
+        let mut hits = 0_i64;
+        for pending in open.chain(self.pending.get(&key)) {
+            if pending.reset.is_some() {
+                return Unconfirmed::Reset;
+            }
+            hits = hits.saturating_add(pending.hits.map_or(0, |sum| sum.hits));
+        }
+        Unconfirmed::Hits(hits)
+    }
+
+    /// The owner is gone: what was sent and not answered is lost, what is pending is handed over.
+    pub(super) fn close(&mut self, undelivered: &mut Undelivered) -> KeyMap<Pending> {
+        if let Some(SentState::Again(_)) = self.unanswered() {
+            undelivered.lost += self.sent.pop_back().map_or(0, |sent| sent.keys.len() as u64);
+        }
+        self.deadline = None;
+        core::mem::replace(&mut self.pending, key_map(self.seed))
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.pending.is_empty() && !self.is_under_way()
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        matches!(self.unanswered(), Some(SentState::UnderWay | SentState::Again(_)))
+    }
+
+    /// Keys that were sent and not answered.
+    pub(super) fn keys_under_way(&self) -> usize {
+        if self.is_under_way() { self.sent.back().map_or(0, |sent| sent.keys.len()) } else { 0 }
+    }
+
+    fn unanswered(&self) -> Option<SentState> {
+        self.sent.back().map(|sent| sent.state)
+    }
+
+    fn back_off(&mut self, now: Instant, sync_wait: Duration) {
+        self.not_before = now.saturating_add(sync_wait.saturating_mul(1 << self.failures.min(DOUBLINGS_MAX)));
+        self.failures = self.failures.saturating_add(1);
+    }
+}
+
+fn items(keys: &KeyMap<Pending>) -> Vec<(OwnedKey, SentHits)> {
+    keys.iter().flat_map(|(key, pending)| pending.parts().map(|part| (key.clone(), part))).collect()
+}

@@ -1,0 +1,24 @@
+//! Who a peer is.
+
+use alloc::string::String;
+
+/// One member of a cluster, as discovery reports it.
+///
+/// `grpc_address` is its **identity**, compared as text: it is hashed onto the ring, dialled, and named to clients
+/// as the owner. Two nodes must know a third under the same string.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerInfo {
+    /// `host:port` of its gRPC listener.
+    pub grpc_address: String,
+    /// `host:port` of its HTTP listener; usually empty, nothing depends on it.
+    pub http_address: String,
+    /// Its data center; peers of another than one's own are on another ring. Usually empty.
+    pub data_center: String,
+}
+
+impl PeerInfo {
+    /// A peer of the nameless data center.
+    pub fn new(grpc_address: impl Into<String>) -> Self {
+        Self { grpc_address: grpc_address.into(), ..Self::default() }
+    }
+}

@@ -1,0 +1,183 @@
+//! How copies of GLOBAL buckets are asked, and brought up to date.
+//!
+//! Three moments meet here. A check on a node that does not own its key is decided on the copy, and what it was granted
+//! is noted for the owner ([`Replica::apply`]). The owner reads its buckets for a broadcast, as a look would and
+//! without changing anything ([`news_of`]). And a node takes what an owner told it, less what the owner could not
+//! know ([`take_news`]).
+
+use super::global_broadcast::Dirty;
+use super::global_hits::GlobalHits;
+use super::outbox::Unconfirmed;
+use crate::algorithm::{Bucket, State, decide};
+use crate::check::{Behavior, Check, Key, Request, Rules, Semantics, Source};
+use crate::decision::{Answer, Decision, Status};
+use crate::store::{KeyGuard, Role, Store, StoredKey};
+use crate::time::{Instant, Timestamp};
+
+/// A node's means to answer for another owner's keys.
+#[derive(Debug)]
+pub struct Replica<'a> {
+    /// How checks are judged.
+    pub rules: &'a Rules,
+    /// Locked for as long as this lives; see [`GlobalHits`], "The lock".
+    pub hits: &'a mut GlobalHits,
+    /// The node's wall clock.
+    pub wall: Timestamp,
+    /// The node's other clock.
+    pub now: Instant,
+}
+
+/// What became of a check on a copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Replied {
+    /// For the caller.
+    pub answer: Answer,
+    /// Hits are due to be sent at another time than before.
+    pub due: bool,
+    /// The client's time was moved.
+    pub clamped: bool,
+}
+
+impl Replica<'_> {
+    /// Decides a client's GLOBAL check whose owner is `owner`, on this node's copy.
+    ///
+    /// What was granted is told to the owner. With exact semantics what was refused is not: it took nothing here, so
+    /// it must take nothing there (unless it asked to drain, which empties the bucket on every node). The original
+    /// tells everything.
+    pub fn apply(&mut self, bucket: &mut KeyGuard<'_>, request: &Request<'_>, owner: &str) -> Replied {
+        let admitted = match self.rules.admit(request, Source::Client, self.wall) {
+            Ok(admitted) => admitted,
+            Err(error) => return Replied { answer: Err(error), due: false, clamped: false },
+        };
+        let asked = admitted.check;
+        let plain = Behavior(asked.behavior.0 & !Behavior::GLOBAL.0).with(Behavior::NO_BATCHING);
+        let check = Check { behavior: plain, ..asked };
+        let answer = bucket.apply(&check, self.wall, self.rules, Role::Replica);
+        let due = match answer {
+            Ok(decision) if asked.hits != 0 && self.is_told(&asked, &decision) => {
+                let told = Request { behavior: asked.behavior, ..*request };
+                self.hits.record(owner, &told, asked.created_at, self.ends_at(&asked), self.now)
+            }
+            _ => false,
+        };
+        Replied { answer, due, clamped: admitted.clamped }
+    }
+
+    fn is_told(&self, asked: &Check<'_>, decision: &Decision) -> bool {
+        self.rules.semantics == Semantics::Gubernator
+            || decision.status != Status::OverLimit
+            || asked.behavior.has(Behavior::DRAIN_OVER_LIMIT)
+            || asked.behavior.has(Behavior::RESET_REMAINING)
+    }
+
+    /// When the window of a check that comes now is over.
+    fn ends_at(&self, check: &Check<'_>) -> Timestamp {
+        if check.behavior.has(Behavior::DURATION_IS_GREGORIAN) {
+            let end = self.rules.calendar.end(check.duration, check.created_at, self.rules.semantics);
+            Timestamp(end.unwrap_or(check.created_at.ms()))
+        } else {
+            check.created_at.saturating_add(check.duration)
+        }
+    }
+}
+
+/// How a bucket stands, for the peers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct News {
+    /// The bucket itself; `None` after a reset left none.
+    pub bucket: Option<Bucket>,
+    /// What a look at it says: all that an original understands.
+    pub status: Decision,
+}
+
+/// Reads an owner's bucket for a broadcast. `None` when there is nothing to tell: the bucket has expired here, as it
+/// will have everywhere.
+///
+/// Nothing is stored. The original applies the last check once more, flags included, and so may reset twice,
+/// undo a change of limits, or bring expired buckets back to life.
+pub fn news_of(store: &Store, dirty: &Dirty, rules: &Rules, wall: Timestamp) -> Option<News> {
+    let was_reset = dirty.behavior.has(Behavior::RESET_REMAINING);
+    let bucket = store
+        .get(StoredKey::Pair(dirty.key.as_key()), wall)
+        .filter(|bucket| bucket.is_alive(wall) || bucket.in_debt(wall));
+    if bucket.is_none() && !was_reset {
+        return None;
+    }
+    let look = Request {
+        key: dirty.key.as_key(),
+        hits: 0,
+        limit: dirty.limit,
+        duration: dirty.duration,
+        algorithm: dirty.algorithm,
+        behavior: Behavior(dirty.behavior.0 & !(Behavior::RESET_REMAINING.0 | Behavior::GLOBAL.0)),
+        burst: dirty.burst,
+        created_at: Some(dirty.created_at.ms()),
+        max_wait: 0,
+    };
+    let look = rules.admit(&look, Source::Peer, wall).ok()?.check;
+    let status = decide(bucket.as_ref(), &look, wall, rules).answer.ok()?;
+    Some(News { bucket, status })
+}
+
+/// What an owner told of one key.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// Who told it.
+    pub owner: &'a str,
+    /// The key; an original tells its joined text only.
+    pub key: StoredKey<'a>,
+    /// How the bucket stands, or that there is none.
+    pub bucket: Option<Bucket>,
+    /// It includes this node's batches of hits up to this one; see [`GlobalHits::unconfirmed`].
+    pub applied: Option<u64>,
+}
+
+/// Takes what an owner told, less what it could not know. The caller holds the lock that guards `hits`.
+pub fn take_news(store: &Store, hits: &GlobalHits, told: Told<'_>, wall: Timestamp) {
+    let Told { owner, key, bucket, applied } = told;
+    let open = match key {
+        StoredKey::Pair(pair) => hits.unconfirmed(owner, pair, applied),
+        StoredKey::Joined(text) => unconfirmed_of_joined(hits, owner, text, applied),
+    };
+    match (open, bucket) {
+        (Unconfirmed::Reset, _) => {}
+        (Unconfirmed::Hits(open), Some(bucket)) => store.insert(key, less(bucket, open), wall),
+        (Unconfirmed::Hits(0), None) => {
+            store.remove(key);
+        }
+        // A new bucket would forget what is still to be counted: the copy goes on until the owner has it.
+        (Unconfirmed::Hits(_), None) => {}
+    }
+}
+
+/// The same for a key of which only the joined text is known: of all pairs that it may mean. Nobody who has a use for it
+/// puts more than a few underscores into a key; what is behind the bound is given back a little early.
+fn unconfirmed_of_joined(hits: &GlobalHits, owner: &str, text: &str, applied: Option<u64>) -> Unconfirmed {
+    const SPLITS_MAX: usize = 64;
+    let mut sum = 0_i64;
+    for (at, _) in text.match_indices('_').take(SPLITS_MAX) {
+        let pair = Key { name: &text[..at], unique_key: &text[at + 1..] };
+        match hits.unconfirmed(owner, pair, applied) {
+            Unconfirmed::Hits(open) => sum = sum.saturating_add(open),
+            Unconfirmed::Reset => return Unconfirmed::Reset,
+        }
+    }
+    Unconfirmed::Hits(sum)
+}
+
+/// The bucket with so many units fewer in it, and no fewer than none: the owner cannot take more than there are.
+fn less(bucket: Bucket, hits: i64) -> Bucket {
+    let state = match bucket.state {
+        State::Token(mut token) => {
+            let floor = token.remaining.min(0);
+            token.remaining = token.remaining.saturating_sub(hits).clamp(floor, token.limit.max(floor));
+            State::Token(token)
+        }
+        State::Leaky(mut leaky) => {
+            let (floor, full) = (leaky.balance.min(0.0), leaky.burst as f64);
+            leaky.balance = (leaky.balance - hits as f64).max(floor).min(full.max(floor));
+            State::Leaky(leaky)
+        }
+    };
+    Bucket { state, ..bucket }
+}

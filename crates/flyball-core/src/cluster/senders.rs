@@ -1,0 +1,153 @@
+//! By which a receiver knows a message that comes twice, or late.
+//!
+//! Every node numbers what it sends to another, separately for hits and for broadcasts, within a *session*: a number
+//! it chose when it started. Only one message of a kind is under way between two nodes, so "not above the last
+//! number" means: seen, or overtaken by a later one after it was given up.
+//!
+//! For hits there are two marks, where applying begins and where it ends. A broadcast that was read while both stand at
+//! the same number includes exactly the batches up to it.
+//!
+//! Bound: `senders_max` addresses. Who finds no place is treated as an original, which has no numbers.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+
+/// A number, and the session it belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// Chosen at the sender's start.
+    pub session: u64,
+    /// Counts its messages to one receiver, from 1.
+    pub sequence: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    session: u64,
+    /// The one before, whose stragglers must not be taken for a new start.
+    previous: Option<u64>,
+    begun: u64,
+    applied: u64,
+}
+
+/// See [the module](self).
+#[derive(Debug)]
+pub struct Senders {
+    senders: BTreeMap<Box<str>, Sender>,
+    senders_max: usize,
+}
+
+/// What a stamped message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// To be applied; tell [`Senders::applied`] when that is done.
+    New,
+    /// Applied before, or overtaken.
+    Before,
+    /// From a sender there is no room to remember: to be applied, and not to be answered with a stamp.
+    Stranger,
+}
+
+impl Senders {
+    /// Nobody yet.
+    pub const fn new(senders_max: usize) -> Self {
+        Self { senders: BTreeMap::new(), senders_max }
+    }
+
+    /// A message begins to be applied.
+    pub fn begin(&mut self, sender: &str, stamp: Stamp) -> Seen {
+        let Some(known) = self.senders.get_mut(sender) else {
+            if self.senders.len() >= self.senders_max {
+                return Seen::Stranger;
+            }
+            let new = Sender { session: stamp.session, previous: None, begun: stamp.sequence, applied: 0 };
+            self.senders.insert(sender.into(), new);
+            return Seen::New;
+        };
+        if known.session != stamp.session {
+            if known.previous == Some(stamp.session) {
+                return Seen::Before;
+            }
+            let previous = Some(known.session);
+            *known = Sender { session: stamp.session, previous, begun: stamp.sequence, applied: 0 };
+            return Seen::New;
+        }
+        if stamp.sequence <= known.begun {
+            return Seen::Before;
+        }
+        known.begun = stamp.sequence;
+        Seen::New
+    }
+
+    /// It is applied.
+    pub fn applied(&mut self, sender: &str, stamp: Stamp) {
+        if let Some(known) = self.senders.get_mut(sender)
+            && known.session == stamp.session
+        {
+            known.applied = known.applied.max(stamp.sequence);
+        }
+    }
+
+    /// Up to where this sender's messages are applied, and whether none is being applied just now.
+    pub fn mark(&self, sender: &str) -> Option<(Stamp, bool)> {
+        let known = self.senders.get(sender)?;
+        let stamp = Stamp { session: known.session, sequence: known.applied };
+        Some((stamp, known.begun == known.applied))
+    }
+
+    /// Forgets everybody else.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
+        self.senders.retain(|address, _| keep(address));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn stamp(session: u64, sequence: u64) -> Stamp {
+        Stamp { session, sequence }
+    }
+
+    #[test]
+    fn repeats_and_stragglers_are_known() {
+        let mut senders = Senders::new(8);
+        for (session, sequence, expected) in [
+            (1, 1, Seen::New),
+            (1, 1, Seen::Before),
+            (1, 3, Seen::New),
+            (1, 2, Seen::Before),
+            (2, 1, Seen::New),
+            (1, 4, Seen::Before),
+            (2, 1, Seen::Before),
+            (2, 2, Seen::New),
+            (3, 1, Seen::New),
+        ] {
+            assert_eq!(senders.begin("a", stamp(session, sequence)), expected, "{session}.{sequence}");
+        }
+        assert_eq!(senders.begin("b", stamp(1, 1)), Seen::New, "senders do not know of each other");
+    }
+
+    #[test]
+    fn marks_tell_whether_something_is_half_done() {
+        let mut senders = Senders::new(8);
+        assert_eq!(senders.mark("a"), None);
+        senders.begin("a", stamp(1, 1));
+        assert_eq!(senders.mark("a"), Some((stamp(1, 0), false)));
+        senders.applied("a", stamp(1, 1));
+        assert_eq!(senders.mark("a"), Some((stamp(1, 1), true)));
+        senders.begin("a", stamp(2, 1));
+        senders.applied("a", stamp(1, 2));
+        assert_eq!(senders.mark("a"), Some((stamp(2, 0), false)), "an older session marks nothing");
+    }
+
+    #[test]
+    fn who_finds_no_place_is_a_stranger() {
+        let mut senders = Senders::new(1);
+        senders.begin("a", stamp(1, 1));
+        assert_eq!(senders.begin("b", stamp(1, 1)), Seen::Stranger);
+        assert_eq!(senders.begin("a", stamp(1, 2)), Seen::New);
+        senders.retain(|address| address != "a");
+        assert_eq!(senders.begin("b", stamp(1, 1)), Seen::New);
+    }
+}
