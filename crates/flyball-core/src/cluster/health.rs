@@ -190,6 +190,7 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use alloc::format;
+    use alloc::string::ToString;
 
     use super::*;
 
@@ -249,7 +250,7 @@ mod tests {
             health.failed(Failure::Answered, "b", at(round));
         }
         let texts =
-            |health: &Health, now| health.errors(now).map(|(text, _)| format!("{text}")).collect::<Vec<_>>();
+            |health: &Health, now| health.errors(now).map(|(text, _)| text.to_string()).collect::<Vec<_>>();
         assert_eq!(texts(&health, at(5)), ["a", "b"]);
         assert_eq!(texts(&health, at(20_000)), [""; 0]);
         for number in 0..300 {
