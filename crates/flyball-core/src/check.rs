@@ -204,16 +204,11 @@ pub struct Admitted<'a> {
 }
 
 impl Rules {
-    /// Turns a request into a check, or says what is wrong with it. `now` is the node's clock.
+    /// What the node that a client asked looks at before it looks for the owner: everything that can be said without
+    /// knowing the algorithm. Gives the flags that hold from here on.
     ///
     /// The order of the tests is part of the contract: the first that fails names the error.
-    pub fn admit<'a>(
-        &self,
-        request: &Request<'a>,
-        source: Source,
-        now: Timestamp,
-    ) -> Result<Admitted<'a>, CheckError> {
-        let exact = self.semantics == Semantics::Exact;
+    pub fn screen(&self, request: &Request<'_>, source: Source) -> Result<Behavior, CheckError> {
         let mut behavior = request.behavior;
         match source {
             Source::Client => {
@@ -236,7 +231,7 @@ impl Rules {
         if request.max_wait != 0 {
             Self::admit_max_wait(request, behavior)?;
         }
-        if exact {
+        if self.semantics == Semantics::Exact {
             for (field, value) in
                 [("limit", request.limit), ("duration", request.duration), ("burst", request.burst)]
             {
@@ -248,10 +243,15 @@ impl Rules {
                 return Err(CheckError::KeyTooLong(self.key_bytes_max));
             }
         }
-        let algorithm = Algorithm::try_from(request.algorithm)?;
-        let (created_at, clamped) = match request.created_at {
+        Ok(behavior)
+    }
+
+    /// The moment a request is about, and whether the one it claims had to be moved. `now` is the node's clock.
+    #[inline]
+    pub fn date(&self, created_at: Option<i64>, source: Source, now: Timestamp) -> (Timestamp, bool) {
+        match created_at {
             None | Some(0) => (now, false),
-            Some(claimed) if exact => {
+            Some(claimed) if self.semantics == Semantics::Exact => {
                 let tolerance = match source {
                     Source::Client => self.created_at_tolerance_ms,
                     Source::Peer => self.created_at_tolerance_ms.saturating_add(self.forward_timeout_ms),
@@ -262,7 +262,21 @@ impl Rules {
                 (believed, believed.ms() != claimed)
             }
             Some(claimed) => (Timestamp(claimed), false),
-        };
+        }
+    }
+
+    /// Turns a request into a check, or says what is wrong with it. `now` is the node's clock.
+    ///
+    /// [`screen`](Self::screen) comes first.
+    pub fn admit<'a>(
+        &self,
+        request: &Request<'a>,
+        source: Source,
+        now: Timestamp,
+    ) -> Result<Admitted<'a>, CheckError> {
+        let behavior = self.screen(request, source)?;
+        let algorithm = Algorithm::try_from(request.algorithm)?;
+        let (created_at, clamped) = self.date(request.created_at, source, now);
         let burst = if request.burst == 0 { request.limit } else { request.burst };
         let check = Check {
             key: request.key,

@@ -6,6 +6,7 @@
 //! clients match them.
 
 use flyball_core::algorithm::{Bucket, LeakyBucket, State, TokenBucket};
+use flyball_core::cluster::{Dirty, News, OwnedKey, SentHits, Stamp};
 use flyball_core::{Answer, Behavior, CheckError, Decision, Key, Request, Source, Status, Timestamp};
 
 use crate::pb;
@@ -29,13 +30,32 @@ pub fn request(item: &pb::RateLimitReq) -> Request<'_> {
     }
 }
 
-/// What one item of a call is told. `source` is who asked: errors are worded differently for a peer, which
-/// passes them on to its own client.
+/// Where an item was judged: an error says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judge {
+    /// By the owner, whom the client asked.
+    Owner,
+    /// By the owner, for a peer, which passes the text on to its own client.
+    OwnerForPeer,
+    /// On a copy of a GLOBAL bucket.
+    Replica,
+}
+
+impl From<Source> for Judge {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Client => Self::Owner,
+            Source::Peer => Self::OwnerForPeer,
+        }
+    }
+}
+
+/// What one item of a call is told.
 #[inline]
-pub fn answer(answer: &Answer, key: Key<'_>, source: Source) -> pb::RateLimitResp {
+pub fn answer(answer: &Answer, key: Key<'_>, judge: impl Into<Judge>) -> pb::RateLimitResp {
     match answer {
         Ok(made) => decision(made),
-        Err(error) => item_error(error_text(*error, key, source)),
+        Err(error) => item_error(error_text(*error, key, judge.into())),
     }
 }
 
@@ -64,16 +84,109 @@ pub fn item_error(text: String) -> pb::RateLimitResp {
 
 /// The sentence for an item's error. What is wrong with the request itself stands alone; what went wrong
 /// while it was applied says where that happened.
-pub fn error_text(error: CheckError, key: Key<'_>, source: Source) -> String {
+pub fn error_text(error: CheckError, key: Key<'_>, judge: Judge) -> String {
     if error.is_validation() {
         return error.to_string();
     }
-    match source {
-        Source::Client => {
+    match judge {
+        Judge::Owner => {
             format!("Error while apply rate limit for '{key}': during workerPool.GetRateLimit: {error}")
         }
-        Source::Peer => format!("Error in getLocalRateLimit: during workerPool.GetRateLimit: {error}"),
+        Judge::OwnerForPeer => format!("Error in getLocalRateLimit: during workerPool.GetRateLimit: {error}"),
+        Judge::Replica => format!(
+            "Error in getGlobalRateLimit: during in getLocalRateLimit: during workerPool.GetRateLimit: {error}"
+        ),
     }
+}
+
+/// Hits on a GLOBAL key for its owner.
+pub fn hits(key: &OwnedKey, sent: &SentHits) -> pb::RateLimitReq {
+    pb::RateLimitReq {
+        name: key.name.to_string(),
+        unique_key: key.unique_key.to_string(),
+        hits: sent.hits,
+        limit: sent.limit,
+        duration: sent.duration,
+        algorithm: sent.algorithm,
+        behavior: sent.behavior.0,
+        burst: sent.burst,
+        created_at: Some(sent.created_at.ms()),
+        ..Default::default()
+    }
+}
+
+/// The same as core knows it, for hits whose owner this node has become.
+pub fn hits_request<'a>(key: &'a OwnedKey, sent: &SentHits) -> Request<'a> {
+    Request {
+        key: key.as_key(),
+        hits: sent.hits,
+        limit: sent.limit,
+        duration: sent.duration,
+        algorithm: sent.algorithm,
+        behavior: sent.behavior,
+        burst: sent.burst,
+        created_at: Some(sent.created_at.ms()),
+        max_wait: 0,
+    }
+}
+
+/// One line of a broadcast: the plain fields for everybody, the bucket itself for peers of our own kind.
+pub fn news(dirty: &Dirty, news: &News) -> pb::UpdatePeerGlobal {
+    let status = pb::RateLimitResp {
+        // A look cannot be SCHEDULED; nothing else may leak into a plain answer (W13).
+        status: (news.status.status == Status::OverLimit) as i32,
+        limit: news.status.limit,
+        remaining: news.status.remaining,
+        reset_time: news.status.reset_time,
+        ..Default::default()
+    };
+    pb::UpdatePeerGlobal {
+        key: dirty.key.as_key().to_string(),
+        status: Some(status),
+        algorithm: dirty.algorithm,
+        duration: dirty.duration,
+        created_at: dirty.created_at.ms(),
+        bucket: Some(pb::ExactBucket {
+            name: dirty.key.name.to_string(),
+            unique_key: dirty.key.unique_key.to_string(),
+            expire_at: news.bucket.map_or(0, |bucket| bucket.expire_at),
+            state: news.bucket.map(|bucket| state(&bucket.state)),
+        }),
+    }
+}
+
+fn state(state: &State) -> pb::exact_bucket::State {
+    match *state {
+        State::Token(TokenBucket { limit, remaining, duration, created_at, calendar, over_limit }) => {
+            let token = pb::TokenState { limit, remaining, duration, created_at, calendar, over_limit };
+            pb::exact_bucket::State::Token(token)
+        }
+        State::Leaky(LeakyBucket { limit, duration, burst, balance, updated_at, rate, booked_ms }) => {
+            let leaky = pb::LeakyState { limit, duration, burst, balance, updated_at, rate, booked_ms };
+            pb::exact_bucket::State::Leaky(leaky)
+        }
+    }
+}
+
+/// The bucket that a peer of our own kind told; `None` inside when it has none.
+pub fn exact_bucket(told: &pb::ExactBucket) -> (Key<'_>, Option<Bucket>) {
+    let state = told.state.as_ref().map(|state| match *state {
+        pb::exact_bucket::State::Token(token) => {
+            let pb::TokenState { limit, remaining, duration, created_at, calendar, over_limit } = token;
+            State::Token(TokenBucket { limit, remaining, duration, created_at, calendar, over_limit })
+        }
+        pb::exact_bucket::State::Leaky(leaky) => {
+            let pb::LeakyState { limit, duration, burst, balance, updated_at, rate, booked_ms } = leaky;
+            State::Leaky(LeakyBucket { limit, duration, burst, balance, updated_at, rate, booked_ms })
+        }
+    });
+    let key = Key { name: &told.name, unique_key: &told.unique_key };
+    (key, state.map(|state| Bucket { expire_at: told.expire_at, state }))
+}
+
+/// A stamp on the wire.
+pub fn stamp(sender: &str, stamp: Stamp) -> pb::PeerStamp {
+    pb::PeerStamp { sender: sender.to_owned(), session: stamp.session, sequence: stamp.sequence }
 }
 
 /// What an owner's broadcast says about one key, `name + "_" + unique_key`.

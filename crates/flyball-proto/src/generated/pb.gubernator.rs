@@ -669,17 +669,29 @@ pub mod v1_server {
 pub struct GetPeerRateLimitsReq {
     #[prost(message, repeated, tag = "1")]
     pub requests: ::prost::alloc::vec::Vec<RateLimitReq>,
+    /// GLOBAL hits that must not be counted twice: the same stamp is the same batch.
+    #[prost(message, optional, tag = "1000")]
+    pub stamp: ::core::option::Option<PeerStamp>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetPeerRateLimitsResp {
     /// As many as there were requests, in their order.
     #[prost(message, repeated, tag = "1")]
     pub rate_limits: ::prost::alloc::vec::Vec<RateLimitResp>,
+    /// Repeats the request's: its sender would be known again.
+    #[prost(message, optional, tag = "1000")]
+    pub stamp: ::core::option::Option<PeerStamp>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct UpdatePeerGlobalsReq {
     #[prost(message, repeated, tag = "1")]
     pub globals: ::prost::alloc::vec::Vec<UpdatePeerGlobal>,
+    /// Numbers the sender's broadcasts to this receiver, so that an overtaken one changes nothing.
+    #[prost(message, optional, tag = "1000")]
+    pub stamp: ::core::option::Option<PeerStamp>,
+    /// The receiver's own batches of hits up to this one are part of what is told.
+    #[prost(message, optional, tag = "1001")]
+    pub applied: ::core::option::Option<PeerStamp>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct UpdatePeerGlobal {
@@ -696,9 +708,85 @@ pub struct UpdatePeerGlobal {
     /// Unix milliseconds.
     #[prost(int64, tag = "5")]
     pub created_at: i64,
+    /// The bucket as it is, where `status` tells only what a look at it says.
+    #[prost(message, optional, tag = "1000")]
+    pub bucket: ::core::option::Option<ExactBucket>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UpdatePeerGlobalsResp {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PeerStamp {
+    /// The sender's advertise address.
+    #[prost(string, tag = "1")]
+    pub sender: ::prost::alloc::string::String,
+    /// Chosen at the sender's start.
+    #[prost(fixed64, tag = "2")]
+    pub session: u64,
+    /// Counts its messages of this kind to this receiver, from 1.
+    #[prost(uint64, tag = "3")]
+    pub sequence: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExactBucket {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub unique_key: ::prost::alloc::string::String,
+    /// Unix milliseconds.
+    #[prost(int64, tag = "3")]
+    pub expire_at: i64,
+    /// Neither state: there is no bucket, since it was reset.
+    #[prost(oneof = "exact_bucket::State", tags = "4, 5")]
+    pub state: ::core::option::Option<exact_bucket::State>,
+}
+/// Nested message and enum types in `ExactBucket`.
+pub mod exact_bucket {
+    /// Neither state: there is no bucket, since it was reset.
+    #[derive(Clone, Copy, PartialEq, ::prost::Oneof)]
+    pub enum State {
+        #[prost(message, tag = "4")]
+        Token(super::TokenState),
+        #[prost(message, tag = "5")]
+        Leaky(super::LeakyState),
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TokenState {
+    #[prost(int64, tag = "1")]
+    pub limit: i64,
+    /// Negative after a limit was lowered below what is used.
+    #[prost(int64, tag = "2")]
+    pub remaining: i64,
+    #[prost(int64, tag = "3")]
+    pub duration: i64,
+    /// Start of the window, Unix milliseconds.
+    #[prost(int64, tag = "4")]
+    pub created_at: i64,
+    #[prost(bool, tag = "5")]
+    pub calendar: bool,
+    #[prost(bool, tag = "6")]
+    pub over_limit: bool,
+}
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct LeakyState {
+    #[prost(int64, tag = "1")]
+    pub limit: i64,
+    #[prost(int64, tag = "2")]
+    pub duration: i64,
+    #[prost(int64, tag = "3")]
+    pub burst: i64,
+    #[prost(double, tag = "4")]
+    pub balance: f64,
+    /// Unix milliseconds.
+    #[prost(int64, tag = "5")]
+    pub updated_at: i64,
+    /// Milliseconds per unit.
+    #[prost(double, tag = "6")]
+    pub rate: f64,
+    /// Milliseconds after updated_at.
+    #[prost(double, tag = "7")]
+    pub booked_ms: f64,
+}
 /// Generated client implementations.
 pub mod peers_v1_client {
     #![allow(
