@@ -1,18 +1,26 @@
 //! Puts a node together from values and components.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use arc_swap::ArcSwap;
+use flyball_core::cluster::View;
 use flyball_core::store::Store;
 use flyball_core::time::Clock;
 use opentelemetry::trace::Tracer;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::SystemClock;
+use crate::fallback::Fallback;
+use crate::global::{self, Globals};
 use crate::intake::Intake;
+use crate::membership::Cluster;
 use crate::metrics::Metrics;
 use crate::node::Node;
+use crate::peers::guard::Guard;
+use crate::peers::peer::PeerShared;
 use crate::service::Inner;
 use crate::settings::Settings;
 use crate::sweep;
@@ -63,22 +71,34 @@ impl NodeBuilder {
 
     /// The node, running.
     ///
-    /// It spawns one task on the current tokio runtime, which frees expired buckets until the node is closed
-    /// or its last handle is dropped. Outside a runtime there is no such task: the node answers all the same,
-    /// and memory stays bounded by the store's limits, but expired buckets leave only to make room.
+    /// It spawns two tasks on the current tokio runtime, which free expired buckets and keep GLOBAL limits in step until
+    /// the node is closed or its last handle is dropped. Outside a runtime there are no such tasks: the node answers
+    /// all the same, and memory stays bounded by the store's limits, but expired buckets leave only to make
+    /// room. It has to stay alone then: a node with peers needs its runtime.
     pub fn build(self) -> Node {
-        let Settings { advertise_address, data_center, rules, mut store } = self.settings;
+        let Settings { advertise_address, data_center, rules, mut store, mut cluster } = self.settings;
         store.semantics = rules.semantics;
         if store.seed == 0 {
-            store.seed = RandomState::new().build_hasher().finish();
+            store.seed = random();
         }
+        (cluster.hits.seed, cluster.broadcast.seed) = (store.seed, store.seed);
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let fallback = Arc::new(Fallback::new(cluster.unreachable, &rules, &store));
         let store = Arc::new(Store::new(&store));
         let metrics = self.metrics.unwrap_or_default();
         metrics.attach(Arc::clone(&store), Arc::clone(&clock));
         let closing = CancellationToken::new();
-        sweep::spawn(Arc::clone(&store), Arc::clone(&clock), closing.clone());
-        Node::from(Inner {
+        sweep::spawn(Arc::clone(&store), Arc::clone(&fallback), Arc::clone(&clock), closing.clone());
+        let view = View::alone(&advertise_address, &data_center, cluster.ring);
+        let own_ip = advertise_address.parse().ok().map(|own: SocketAddr| own.ip());
+        let inner = Arc::new(Inner {
+            guard: Guard::new(cluster.access.clone(), &advertise_address),
+            globals: Globals::new(&cluster, random()),
+            shared: Arc::new(PeerShared::new(cluster, own_ip, Arc::clone(&fallback))),
+            cluster: ArcSwap::from_pointee(Cluster::alone(view)),
+            changing: tokio::sync::Mutex::new(0),
+            fallback,
+            seed: random(),
             advertise_address,
             data_center,
             rules,
@@ -88,8 +108,14 @@ impl NodeBuilder {
             intake: Intake::default(),
             tracing: self.tracing,
             draining: AtomicBool::new(false),
-            closing: closing.clone(),
-            _stop: closing.drop_guard(),
-        })
+            closing,
+        });
+        global::spawn(Arc::clone(&inner));
+        Node::from(inner)
     }
+}
+
+/// The standard library's hash keys are the only random source it has; they come from the system.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
 }

@@ -20,6 +20,10 @@ pub enum CallError {
     MessageTooLarge(usize),
     /// The caller's deadline had passed before anything was applied.
     DeadlineExceeded,
+    /// Who calls the peers' service is no peer; the text says what to do. Nothing was applied.
+    NotAPeer(String),
+    /// Some peers do not answer, or the node is not in its own cluster; the text lists what is wrong.
+    Unhealthy(String),
     /// The node is closing; another one should be asked.
     ShuttingDown,
 }
@@ -31,7 +35,8 @@ impl CallError {
             Self::TooManyItems | Self::TooManyPeerItems => Code::OutOfRange,
             Self::MessageTooLarge(_) => Code::ResourceExhausted,
             Self::DeadlineExceeded => Code::DeadlineExceeded,
-            Self::ShuttingDown => Code::Unavailable,
+            Self::NotAPeer(_) => Code::PermissionDenied,
+            Self::ShuttingDown | Self::Unhealthy(_) => Code::Unavailable,
         }
     }
 
@@ -54,6 +59,7 @@ impl fmt::Display for CallError {
                 write!(f, "grpc: received message larger than max ({bytes} vs. {MESSAGE_BYTES_MAX})")
             }
             Self::DeadlineExceeded => f.write_str("context deadline exceeded"),
+            Self::NotAPeer(text) | Self::Unhealthy(text) => f.write_str(text),
             Self::ShuttingDown => f.write_str("server is shutting down"),
         }
     }

@@ -29,11 +29,16 @@ mod builder;
 mod call;
 mod clock;
 mod error;
+mod fallback;
+mod forward;
+mod global;
 pub mod grpc;
 pub mod intake;
+mod membership;
 mod method;
 pub mod metrics;
 mod node;
+mod peers;
 mod service;
 mod settings;
 pub mod status;
@@ -44,6 +49,9 @@ pub use builder::NodeBuilder;
 pub use call::CallContext;
 pub use clock::SystemClock;
 pub use error::CallError;
+pub use flyball_core::cluster::{
+    BatchSettings, BroadcastSettings, HealthSettings, HitsSettings, PeerInfo, RingSettings, Unreachable,
+};
 pub use flyball_core::store::StoreSettings;
 pub use flyball_core::time::{Clock, FakeClock};
 pub use flyball_core::{
@@ -53,7 +61,8 @@ pub use flyball_core::{
 pub use flyball_proto::pb;
 pub use metrics::{Metrics, MetricsOptions};
 pub use node::Node;
-pub use settings::Settings;
+pub use peers::guard::PeerAccess;
+pub use settings::{ClusterSettings, Settings};
 pub use trace::{TraceLevel, TraceParent};
 
 /// The most items in one call.

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use flyball_core::cluster::PeerInfo;
 use flyball_core::{Answer, Request, Rules, Source};
 use flyball_proto::pb;
 use prost::Message;
+use tokio_util::sync::DropGuard;
 
 use crate::MESSAGE_BYTES_MAX;
 use crate::builder::NodeBuilder;
@@ -25,11 +27,14 @@ use crate::service::{Inner, Judged};
 #[derive(Clone, Debug)]
 pub struct Node {
     inner: Arc<Inner>,
+    /// Background tasks hold the parts, never this: with the last handle they end.
+    _stop: Arc<DropGuard>,
 }
 
-impl From<Inner> for Node {
-    fn from(inner: Inner) -> Self {
-        Self { inner: Arc::new(inner) }
+impl From<Arc<Inner>> for Node {
+    fn from(inner: Arc<Inner>) -> Self {
+        let stop = inner.closing.clone().drop_guard();
+        Self { inner, _stop: Arc::new(stop) }
     }
 }
 
@@ -39,7 +44,10 @@ impl Node {
         NodeBuilder::default()
     }
 
-    /// Judges one request of a client, now. Counted as a check, not as a call.
+    /// Judges one request of a client, now, as its owner. Counted as a check, not as a call.
+    ///
+    /// For a node alone. In a cluster the owner of a key may be another node, which only
+    /// [`get_rate_limits`](Self::get_rate_limits) asks.
     pub fn check(&self, request: &Request<'_>) -> Answer {
         let mut tally = Tally::default();
         let answer = self.inner.apply(request, Source::Client, self.inner.clock.now(), &mut tally);
@@ -47,7 +55,7 @@ impl Node {
         answer
     }
 
-    /// Judges several requests, all at the same moment; those of one key in their order. There is no limit on their number.
+    /// Judges several requests as [`check`](Self::check) does, all at the same moment; those of one key in their order. There is no limit on their number.
     pub fn check_many(&self, requests: &[Request<'_>]) -> Vec<Answer> {
         let mut tally = Tally::default();
         let now = self.inner.clock.now();
@@ -69,7 +77,7 @@ impl Node {
     ) -> Result<pb::GetRateLimitsResp, CallError> {
         let mut call = self.begin(Method::GetRateLimits, &context);
         let answer = match message_size(&request) {
-            Ok(()) => self.inner.get_rate_limits(&request, &context, &mut call),
+            Ok(()) => self.inner.get_rate_limits(request, &context, &mut call).await,
             Err(error) => Err(error),
         };
         call.finish(answer)
@@ -111,6 +119,13 @@ impl Node {
         call.finish(answer)
     }
 
+    /// Takes the complete set of peers that there are now, this node itself included, under the address it advertises. The
+    /// set that is known already changes nothing; peers that stay keep their connections. A node that was never
+    /// told of any is alone.
+    pub async fn set_peers(&self, peers: Vec<PeerInfo>) {
+        self.inner.set_peers(peers).await;
+    }
+
     /// `V1.HealthCheck`: whether the node and the peers it knows are well. A node alone is well and its own
     /// only peer.
     ///
@@ -142,10 +157,11 @@ impl Node {
         self.inner.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Says goodbye: health, liveness and readiness fail from here on, and background work stops. Checks that
-    /// still arrive are answered.
+    /// Says goodbye: what GLOBAL limits still owe to other nodes is sent, for as long as the global timeout allows; then
+    /// health, liveness and readiness fail, and background work stops. Checks that still arrive are answered.
     pub async fn close(&self) {
         self.drain();
+        self.inner.flush().await;
         self.inner.closing.cancel();
     }
 

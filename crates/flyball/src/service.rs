@@ -1,30 +1,37 @@
 //! What each method of the wire answers: the node's parts and the walk through a call.
 //!
-//! A call reads the clock once, so all its items are judged at the same moment, and takes them in order. A
-//! check is a locked shard and a pure function: no task, no channel, no await.
+//! A call reads the clock once, so all its items are judged at the same moment. A check that this node may decide is a
+//! locked shard and a pure function: no task, no channel, no await. What belongs to others is in `forward.rs`.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
+use flyball_core::cluster::{Member, Seen, Stamp, Told, take_news};
 use flyball_core::store::{Role, Store, StoredKey};
 use flyball_core::time::Clock;
-use flyball_core::{Algorithm, Answer, Check, Request, Rules, Source, Timestamp};
+use flyball_core::{Algorithm, Answer, Behavior, Check, Request, Rules, Source, Timestamp};
 use flyball_proto::convert::{self, Update};
 use flyball_proto::pb;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use crate::ITEMS_MAX;
 use crate::call::{Call, CallContext};
 use crate::error::CallError;
+use crate::fallback::Fallback;
+use crate::global::Globals;
 use crate::intake::Intake;
+use crate::membership::Cluster;
 use crate::metrics::counters::{ErrorKind, Tally};
 use crate::metrics::{Metrics, Step};
+use crate::peers::guard::Guard;
+use crate::peers::peer::PeerShared;
 use crate::trace::{ServerSpan, Tracing};
 
 /// Items between two looks at the caller's deadline.
-const DEADLINE_EVERY: usize = 64;
+pub(crate) const DEADLINE_EVERY: usize = 64;
 
 /// A node's parts.
 #[derive(Debug)]
@@ -37,21 +44,38 @@ pub(crate) struct Inner {
     pub(crate) metrics: Metrics,
     pub(crate) intake: Intake,
     pub(crate) tracing: Option<Tracing>,
+    /// Who there is; a call takes it once.
+    pub(crate) cluster: ArcSwap<Cluster>,
+    /// Held while the view changes; counts the views.
+    pub(crate) changing: tokio::sync::Mutex<u64>,
+    pub(crate) shared: Arc<PeerShared>,
+    pub(crate) globals: Globals,
+    pub(crate) fallback: Arc<Fallback>,
+    pub(crate) guard: Guard,
+    /// For jitter.
+    pub(crate) seed: u64,
     /// Set once; from then on the node asks not to be sent more.
     pub(crate) draining: AtomicBool,
     pub(crate) closing: CancellationToken,
-    pub(crate) _stop: DropGuard,
 }
 
 impl Inner {
-    pub(crate) fn get_rate_limits(
+    pub(crate) async fn get_rate_limits(
         &self,
-        request: &pb::GetRateLimitsReq,
+        mut request: pb::GetRateLimitsReq,
         context: &CallContext,
         call: &mut Call<'_>,
     ) -> Result<pb::GetRateLimitsResp, CallError> {
-        let items = &request.requests;
-        let responses = self.items(items, Source::Client, context, call, CallError::TooManyItems)?;
+        let items = &mut request.requests;
+        self.admit_call(items.len(), context, call, CallError::TooManyItems)?;
+        let cluster = self.cluster.load();
+        let responses = if cluster.view.is_alone() {
+            self.own_items(items, Source::Client, context, call)
+        } else {
+            // An owned handle: the guard belongs to this thread, and the call may go on elsewhere.
+            let cluster = Arc::clone(&cluster);
+            self.items_of_many(cluster, items, context, call).await
+        };
         call.step(Step::GetRateLimits);
         Ok(pb::GetRateLimitsResp { responses })
     }
@@ -63,9 +87,27 @@ impl Inner {
         call: &mut Call<'_>,
     ) -> Result<pb::GetPeerRateLimitsResp, CallError> {
         let items = &request.requests;
-        let rate_limits = self.items(items, Source::Peer, context, call, CallError::TooManyPeerItems)?;
+        self.admit_call(items.len(), context, call, CallError::TooManyPeerItems)?;
+        let numbered = request.stamp.as_ref().map(|told| {
+            let stamp = Stamp { session: told.session, sequence: told.sequence };
+            (told, stamp, self.globals.hit_senders().begin(&told.sender, stamp))
+        });
+        if let Some((told, _, Seen::Before)) = numbered {
+            // Counted already; whoever sends GLOBAL hits does not look at the answers.
+            self.globals.counts.repeated.fetch_add(1, Relaxed);
+            let rate_limits = vec![pb::RateLimitResp::default(); items.len()];
+            return Ok(pb::GetPeerRateLimitsResp { rate_limits, stamp: Some(told.clone()) });
+        }
+        let rate_limits = self.own_items(items, Source::Peer, context, call);
+        let stamp = match numbered {
+            Some((told, stamp, Seen::New)) => {
+                self.globals.hit_senders().applied(&told.sender, stamp);
+                Some(told.clone())
+            }
+            _ => None,
+        };
         call.step(Step::GetPeerRateLimits);
-        Ok(pb::GetPeerRateLimitsResp { rate_limits })
+        Ok(pb::GetPeerRateLimitsResp { rate_limits, stamp })
     }
 
     pub(crate) fn update_peer_globals(
@@ -80,77 +122,139 @@ impl Inner {
         if context.is_late() {
             return Err(CallError::DeadlineExceeded);
         }
-        let now = self.clock.now();
-        let mut tally = Tally::default();
-        for item in &request.globals {
-            match convert::update(item, now) {
-                Some(Update::Replace(key, bucket)) => {
-                    self.store.insert(StoredKey::Joined(key), bucket, now);
-                    tally.updates += 1;
-                }
-                Some(Update::Forget(key)) => {
-                    self.store.remove(StoredKey::Joined(key));
-                    tally.updates += 1;
-                }
-                None => tally.updates_skipped += 1,
-            }
+        let sender = request.stamp.as_ref();
+        let is_late = sender.is_some_and(|told| {
+            let stamp = Stamp { session: told.session, sequence: told.sequence };
+            self.globals.news_senders().begin(&told.sender, stamp) == Seen::Before
+        });
+        if is_late {
+            self.globals.counts.stale.fetch_add(1, Relaxed);
+            return Ok(pb::UpdatePeerGlobalsResp {});
         }
+        let mut tally = Tally::default();
+        self.take_broadcast(request, &mut tally);
         self.metrics.slot().add(&tally);
         call.step(Step::UpdatePeerGlobals);
         Ok(pb::UpdatePeerGlobalsResp {})
+    }
+
+    fn take_broadcast(&self, request: &pb::UpdatePeerGlobalsReq, tally: &mut Tally) {
+        let now = self.clock.now();
+        let cluster = self.cluster.load();
+        let sender = request.stamp.as_ref().map(|told| told.sender.as_str());
+        let session = self.globals.session();
+        let applied = request.applied.as_ref().filter(|applied| applied.session == session);
+        // Told by a peer of our own kind, nothing applied means just that.
+        let applied = sender.map(|_| applied.map_or(0, |applied| applied.sequence));
+        let mut hits = self.globals.hits();
+        if let (Some(sender), Some(applied)) = (sender, applied) {
+            hits.confirmed(sender, applied);
+        }
+        for item in &request.globals {
+            let exact = item.bucket.as_ref().map(convert::exact_bucket);
+            let (key, bucket) = match (exact, convert::update(item, now)) {
+                (Some((pair, bucket)), Some(_)) => (StoredKey::Pair(pair), bucket),
+                (None, Some(Update::Replace(key, bucket))) => (StoredKey::Joined(key), Some(bucket)),
+                (None, Some(Update::Forget(key))) => (StoredKey::Joined(key), None),
+                (_, None) => {
+                    tally.updates_skipped += 1;
+                    continue;
+                }
+            };
+            let owner = match key {
+                StoredKey::Pair(pair) => cluster.view.owner(pair),
+                StoredKey::Joined(text) => cluster.view.owner_of_joined(text),
+            };
+            let owner = match owner {
+                // This node counts for the key: what others think of it is older.
+                Member::Own if !cluster.view.is_alone() => {
+                    tally.updates_skipped += 1;
+                    continue;
+                }
+                Member::Peer(index) => sender.unwrap_or(&cluster.view.local()[index].grpc_address),
+                _ => sender.unwrap_or_default(),
+            };
+            take_news(&self.store, &hits, Told { owner, key, bucket, applied }, now);
+            tally.updates += 1;
+        }
     }
 
     pub(crate) fn health(&self, call: &mut Call<'_>) -> Result<pb::HealthCheckResp, CallError> {
         if self.closing.is_cancelled() {
             return Err(CallError::ShuttingDown);
         }
-        let own = pb::PeerHealthResp {
-            grpc_address: self.advertise_address.clone(),
-            data_center: self.data_center.clone(),
+        let cluster = self.cluster.load();
+        let view = &cluster.view;
+        let mut problems = Vec::new();
+        let now = self.shared.now();
+        for peer in cluster.peers() {
+            for (text, _) in peer.health().errors(now) {
+                let host = peer.address();
+                problems.push(format!("error returned from local peer.GetLastErr: from host {host}: {text}"));
+            }
+        }
+        if view.own().is_none() {
+            problems.push("this instance is not found in the peer list".to_owned());
+        }
+        let told = |peers: &[flyball_core::cluster::PeerInfo]| {
+            let health = peers.iter().map(|peer| pb::PeerHealthResp {
+                grpc_address: peer.grpc_address.clone(),
+                data_center: peer.data_center.clone(),
+            });
+            health.collect::<Vec<_>>()
         };
+        let (local_peers, region_peers) = (told(view.local()), told(view.regions()));
         let answer = pb::HealthCheckResp {
-            status: "healthy".to_owned(),
-            message: String::new(),
-            peer_count: 1,
+            status: if problems.is_empty() { "healthy" } else { "unhealthy" }.to_owned(),
+            message: problems.join("|"),
+            peer_count: i32::try_from(local_peers.len() + region_peers.len()).unwrap_or(i32::MAX),
             advertise_address: self.advertise_address.clone(),
-            local_peers: vec![own],
-            region_peers: Vec::new(),
+            local_peers,
+            region_peers,
         };
         if let Some(span) = &mut call.span {
             span.set_health(&answer.status, answer.peer_count);
         }
-        Ok(answer)
+        if problems.is_empty() { Ok(answer) } else { Err(CallError::Unhealthy(answer.message)) }
     }
 
     pub(crate) fn live(&self) -> Result<pb::LiveCheckResp, CallError> {
         if self.closing.is_cancelled() { Err(CallError::ShuttingDown) } else { Ok(pb::LiveCheckResp {}) }
     }
 
-    /// All items of a call, in order, at one moment.
-    fn items(
+    /// Whether a call is looked at at all.
+    fn admit_call(
+        &self,
+        items: usize,
+        context: &CallContext,
+        call: &mut Call<'_>,
+        too_many: CallError,
+    ) -> Result<(), CallError> {
+        if let Some(span) = &mut call.span {
+            span.set_items(items);
+        }
+        let (kind, error) = if items > ITEMS_MAX {
+            (ErrorKind::RequestTooLarge, too_many)
+        } else if context.is_late() {
+            (ErrorKind::Timeout, CallError::DeadlineExceeded)
+        } else {
+            return Ok(());
+        };
+        let mut tally = Tally::default();
+        tally.error(kind);
+        self.metrics.slot().add(&tally);
+        Err(error)
+    }
+
+    /// All items of a call as their owner, at one moment; those of one key in their order.
+    fn own_items(
         &self,
         items: &[pb::RateLimitReq],
         source: Source,
         context: &CallContext,
         call: &mut Call<'_>,
-        too_many: CallError,
-    ) -> Result<Vec<pb::RateLimitResp>, CallError> {
+    ) -> Vec<pb::RateLimitResp> {
         let mut tally = Tally::default();
-        if let Some(span) = &mut call.span {
-            span.set_items(items.len());
-        }
-        let refusal = if items.len() > ITEMS_MAX {
-            Some((ErrorKind::RequestTooLarge, too_many))
-        } else if context.is_late() {
-            Some((ErrorKind::Timeout, CallError::DeadlineExceeded))
-        } else {
-            None
-        };
-        if let Some((kind, error)) = refusal {
-            tally.error(kind);
-            self.metrics.slot().add(&tally);
-            return Err(error);
-        }
         let now = self.clock.now();
         let mut times = call.sample.map(|_| ItemTimes::default());
         let request = |index: usize| convert::request(&items[index]);
@@ -178,13 +282,7 @@ impl Inner {
         for (item, answer) in items.iter().zip(&answers) {
             let response = match answer {
                 Some(answer) => convert::answer(answer, convert::request(item).key, source),
-                None => {
-                    tally.error(ErrorKind::Timeout);
-                    convert::item_error(format!(
-                        "Error while iterating request items: {}",
-                        CallError::DeadlineExceeded
-                    ))
-                }
+                None => too_late(&mut tally),
             };
             if let (Some(span), false) = (&mut call.span, response.error.is_empty()) {
                 span.item_failed(&response.error);
@@ -195,7 +293,40 @@ impl Inner {
             times.record(&self.metrics, &tally, sample.weight);
         }
         self.metrics.slot().add(&tally);
-        Ok(responses)
+        let told = |index: &usize| matches!(answers[*index], Some(Ok(_)));
+        self.mark(items.len(), |index| convert::request(&items[index]), told, source, now);
+        responses
+    }
+
+    /// Tells everybody of GLOBAL hits that were counted here: all of these requests for which `counted` holds.
+    pub(crate) fn mark<'r>(
+        &self,
+        count: usize,
+        request: impl Fn(usize) -> Request<'r>,
+        counted: impl Fn(&usize) -> bool,
+        source: Source,
+        now: Timestamp,
+    ) {
+        let forced = source == Source::Client && self.rules.force_global;
+        let is_global = |index: &usize| {
+            let request = request(*index);
+            request.hits != 0 && (forced || request.behavior.has(Behavior::GLOBAL)) && counted(index)
+        };
+        let mut marked = (0..count).filter(is_global).peekable();
+        if marked.peek().is_none() {
+            return;
+        }
+        let mut due = false;
+        let mut broadcast = self.globals.broadcast();
+        for index in marked {
+            if let Ok(admitted) = self.rules.admit(&request(index), source, now) {
+                due |= broadcast.mark(&admitted.check, self.shared.now());
+            }
+        }
+        drop(broadcast);
+        if due {
+            self.globals.wake.notify_one();
+        }
     }
 
     /// One item: no await, one shard locked for as long as it takes to decide.
@@ -213,7 +344,7 @@ impl Inner {
     }
 
     #[inline]
-    fn judge(
+    pub(crate) fn judge(
         &self,
         request: &Request<'_>,
         source: Source,
@@ -271,7 +402,7 @@ impl Inner {
 
     #[cold]
     #[allow(clippy::too_many_arguments)]
-    fn apply_traced(
+    pub(crate) fn apply_traced(
         &self,
         tracing: &Tracing,
         request: &Request<'_>,
@@ -290,6 +421,12 @@ impl Inner {
         }
         answer
     }
+}
+
+/// An item that was not reached before its caller's deadline.
+pub(crate) fn too_late(tally: &mut Tally) -> pb::RateLimitResp {
+    tally.error(ErrorKind::Timeout);
+    convert::item_error(format!("Error while iterating request items: {}", CallError::DeadlineExceeded))
 }
 
 /// How the items of a call are judged, and where that is noted.

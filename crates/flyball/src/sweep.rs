@@ -16,11 +16,18 @@ use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use crate::fallback::Fallback;
+
 /// How often. An expired bucket counts as absent at once; this is only about its memory.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Starts the task on the current runtime, if there is one.
-pub(crate) fn spawn(store: Arc<Store>, clock: Arc<dyn Clock>, stop: CancellationToken) {
+pub(crate) fn spawn(
+    store: Arc<Store>,
+    fallback: Arc<Fallback>,
+    clock: Arc<dyn Clock>,
+    stop: CancellationToken,
+) {
     let Ok(runtime) = Handle::try_current() else {
         tracing::warn!("no tokio runtime: expired buckets are freed only when room is needed");
         return;
@@ -33,6 +40,7 @@ pub(crate) fn spawn(store: Arc<Store>, clock: Arc<dyn Clock>, stop: Cancellation
             while sweep.step() && !stop.is_cancelled() {
                 yield_now().await;
             }
+            fallback.sweep(clock.now());
         }
     });
 }

@@ -132,6 +132,18 @@ impl Tracing {
         span.is_recording().then(|| ServerSpan(span))
     }
 
+    /// Writes the call's context into the metadata of an item that goes to a peer, as W3C headers would say it.
+    pub(crate) fn inject(&self, server: &ServerSpan, metadata: &mut BTreeMap<String, String>) {
+        let context = server.0.span_context();
+        let flags = context.trace_flags().to_u8();
+        let parent = format!("00-{}-{}-{flags:02x}", context.trace_id(), context.span_id());
+        metadata.insert("traceparent".to_owned(), parent);
+        let state = context.trace_state().header();
+        if !state.is_empty() {
+            metadata.insert("tracestate".to_owned(), state);
+        }
+    }
+
     /// Opens the span of one item, or nothing when its trace is not sampled.
     pub(crate) fn item(
         &self,

@@ -89,14 +89,26 @@ impl View {
     /// Who owns `key`.
     #[inline]
     pub fn owner(&self, key: Key<'_>) -> Member {
-        match (self.local.len(), self.own) {
-            // Alone: nothing to hash.
-            (1, Some(_)) => Member::Own,
-            _ => match self.ring.owner_index(key.name, key.unique_key) {
-                Some(index) if Some(index) == self.own => Member::Own,
-                Some(index) => Member::Peer(index),
-                None => Member::None,
-            },
+        // Alone there is nothing to hash.
+        if self.is_alone() {
+            Member::Own
+        } else {
+            self.member(self.ring.owner_index(key.name, key.unique_key))
+        }
+    }
+
+    /// Who owns a key of which only the joined text is known.
+    pub fn owner_of_joined(&self, joined: &str) -> Member {
+        let Some(owner) = self.ring.owner_of_joined(joined) else { return Member::None };
+        self.member(self.local.iter().position(|peer| peer.grpc_address == owner))
+    }
+
+    #[inline]
+    fn member(&self, index: Option<usize>) -> Member {
+        match index {
+            Some(index) if Some(index) == self.own => Member::Own,
+            Some(index) => Member::Peer(index),
+            None => Member::None,
         }
     }
 

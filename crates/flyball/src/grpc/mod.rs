@@ -12,6 +12,7 @@
 
 mod codec;
 mod refusal;
+mod rpc;
 mod timeout;
 
 use std::convert::Infallible;
@@ -22,7 +23,6 @@ use std::task::{Context, Poll};
 
 use http::uri::PathAndQuery;
 use http_body_util::BodyExt;
-use prost::Message;
 use tonic::body::Body;
 use tonic::codec::CompressionEncoding;
 use tonic::codegen::StdError;
@@ -33,13 +33,12 @@ use tonic::{Code, Response, Status};
 use tower::{Service, service_fn};
 
 use self::codec::WireCodec;
+use self::rpc::Rpc;
 use crate::MESSAGE_BYTES_MAX;
 use crate::call::{Call, CallContext};
 use crate::error::CallError;
 use crate::method::{Method, PEERS_V1, V1};
 use crate::node::Node;
-use crate::pb;
-use crate::service::Inner;
 use crate::trace::TraceParent;
 
 type Answer = Result<http::Response<Body>, Infallible>;
@@ -103,19 +102,12 @@ where
         let node = self.0.clone();
         match method_name(&request) {
             path if path == Method::GetRateLimits.path() => {
-                Box::pin(serve(node, Method::GetRateLimits, request, Inner::get_rate_limits))
+                Box::pin(serve::<_, rpc::GetRateLimits>(node, request))
             }
-            path if path == Method::HealthCheck.path() => Box::pin(serve(
-                node,
-                Method::HealthCheck,
-                request,
-                |node, _: &pb::HealthCheckReq, _, call| node.health(call),
-            )),
-            path if path == Method::LiveCheck.path() => {
-                Box::pin(serve(node, Method::LiveCheck, request, |node, _: &pb::LiveCheckReq, _, _| {
-                    node.live()
-                }))
+            path if path == Method::HealthCheck.path() => {
+                Box::pin(serve::<_, rpc::HealthCheck>(node, request))
             }
+            path if path == Method::LiveCheck.path() => Box::pin(serve::<_, rpc::LiveCheck>(node, request)),
             path => Box::pin(ready(Ok(refusal::unknown(path)))),
         }
     }
@@ -141,10 +133,10 @@ where
         let node = self.0.clone();
         match method_name(&request) {
             path if path == Method::GetPeerRateLimits.path() => {
-                Box::pin(serve(node, Method::GetPeerRateLimits, request, Inner::get_peer_rate_limits))
+                Box::pin(serve::<_, rpc::GetPeerRateLimits>(node, request))
             }
             path if path == Method::UpdatePeerGlobals.path() => {
-                Box::pin(serve(node, Method::UpdatePeerGlobals, request, Inner::update_peer_globals))
+                Box::pin(serve::<_, rpc::UpdatePeerGlobals>(node, request))
             }
             path => Box::pin(ready(Ok(refusal::unknown(path)))),
         }
@@ -181,57 +173,24 @@ fn method_name<B>(request: &http::Request<B>) -> &str {
 /// first: about as much work as handing a task to another thread.
 const MANY_ITEMS: usize = 32;
 
-/// How much there is to do.
-trait Items {
-    fn items(&self) -> usize {
-        0
-    }
-}
-
-impl Items for pb::HealthCheckReq {}
-impl Items for pb::LiveCheckReq {}
-
-impl Items for pb::GetRateLimitsReq {
-    fn items(&self) -> usize {
-        self.requests.len()
-    }
-}
-
-impl Items for pb::GetPeerRateLimitsReq {
-    fn items(&self) -> usize {
-        self.requests.len()
-    }
-}
-
-impl Items for pb::UpdatePeerGlobalsReq {
-    fn items(&self) -> usize {
-        self.globals.len()
-    }
-}
-
-/// How a method answers a message.
-type Handler<Q, A> = fn(&Inner, &Q, &CallContext, &mut Call<'_>) -> Result<A, CallError>;
-
 /// One call from its headers to its answer.
-async fn serve<B, Q, A>(
-    node: Node,
-    method: Method,
-    request: http::Request<B>,
-    handler: Handler<Q, A>,
-) -> Answer
+async fn serve<B, R>(node: Node, request: http::Request<B>) -> Answer
 where
     B: http_body::Body + Send + Unpin + 'static,
     B::Error: Into<StdError> + Send,
-    Q: Message + Default + Items + 'static,
-    A: Message + 'static,
+    R: Rpc,
 {
     let inner = node.inner();
-    let mut call = Call::begin(&inner.metrics, inner.tracing.as_ref(), method, || {
-        (TraceParent::from_headers(request.headers()), peer_address(request.extensions()))
+    let caller = peer_address(request.extensions());
+    let mut call = Call::begin(&inner.metrics, inner.tracing.as_ref(), R::METHOD, || {
+        (TraceParent::from_headers(request.headers()), caller)
     });
-    let response = match refusal::of_encoding(request.headers()) {
-        Some(status) => status.into_http(),
-        None => unary(&node, request, handler, &mut call).await,
+    let response = match R::admit(inner, caller, request.headers()) {
+        Err(error) => Status::from(error).into_http(),
+        Ok(()) => match refusal::of_encoding(request.headers()) {
+            Some(status) => status.into_http(),
+            None => unary::<B, R>(&node, request, &mut call).await,
+        },
     };
     // Success tells its status in the trailers; a failure has no body and tells it in the headers.
     let Some(status) = Status::from_header_map(response.headers()) else {
@@ -246,17 +205,11 @@ where
     Ok(response)
 }
 
-async fn unary<B, Q, A>(
-    node: &Node,
-    request: http::Request<B>,
-    handler: Handler<Q, A>,
-    call: &mut Call<'_>,
-) -> http::Response<Body>
+async fn unary<B, R>(node: &Node, request: http::Request<B>, call: &mut Call<'_>) -> http::Response<Body>
 where
     B: http_body::Body + Send + Unpin + 'static,
     B::Error: Into<StdError> + Send,
-    Q: Message + Default + Items + 'static,
-    A: Message + 'static,
+    R: Rpc,
 {
     let deadline = match timeout::deadline(request.headers()) {
         Ok(deadline) => deadline,
@@ -264,19 +217,19 @@ where
         Err(malformed) => return malformed.into_http(),
     };
     let context = CallContext { deadline, trace: TraceParent::default() };
-    let mut grpc = Grpc::new(WireCodec::default())
+    let mut grpc = Grpc::new(WireCodec::<R::Request, R::Answer>::default())
         .accept_compressed(CompressionEncoding::Gzip)
         .max_decoding_message_size(MESSAGE_BYTES_MAX);
     let (mut call, context) = (Some(call), &context);
-    let service = service_fn(move |message: tonic::Request<Q>| {
+    let service = service_fn(move |message: tonic::Request<R::Request>| {
         let call = call.take();
         async move {
-            let message = message.get_ref();
-            if message.items() > MANY_ITEMS {
+            let message = message.into_inner();
+            if R::items(&message) > MANY_ITEMS {
                 tokio::task::yield_now().await;
             }
             let call = call.expect("a unary call has one message");
-            handler(node.inner(), message, context, call).map(Response::new).map_err(Status::from)
+            R::answer(node.inner(), message, context, call).await.map(Response::new).map_err(Status::from)
         }
     });
     let request = request.map(|body| node.receive(body).map_err(Status::from));

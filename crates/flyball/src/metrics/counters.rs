@@ -31,16 +31,22 @@ pub(crate) enum ErrorKind {
     TokenBucket,
     LeakyBucket,
     InvalidAlgorithm,
+    GetPeer,
+    TimeoutForwarding,
+    ItemMismatch,
 }
 
 impl ErrorKind {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::InvalidRequest,
         Self::RequestTooLarge,
         Self::Timeout,
         Self::TokenBucket,
         Self::LeakyBucket,
         Self::InvalidAlgorithm,
+        Self::GetPeer,
+        Self::TimeoutForwarding,
+        Self::ItemMismatch,
     ];
 
     pub(crate) const fn label(self) -> &'static str {
@@ -51,6 +57,9 @@ impl ErrorKind {
             Self::TokenBucket => "Error in tokenBucket",
             Self::LeakyBucket => "Error in leakyBucket",
             Self::InvalidAlgorithm => "Invalid algorithm",
+            Self::GetPeer => "Error in GetPeer",
+            Self::TimeoutForwarding => "Timeout forwarding to peer",
+            Self::ItemMismatch => "Item mismatch",
         }
     }
 }
@@ -75,6 +84,14 @@ pub(crate) struct Tally {
     pub(crate) leaky: u64,
     /// Checks whose `created_at` was moved into the tolerance.
     pub(crate) clamped: u64,
+    /// Checks answered from a copy of a GLOBAL bucket.
+    pub(crate) replica: u64,
+    /// Checks handed to their owner.
+    pub(crate) forwarded: u64,
+    /// Checks answered in the stead of an owner that could not be reached.
+    pub(crate) fallback: u64,
+    /// Calls of the peers' service by who is no peer.
+    pub(crate) strangers: u64,
     /// Items of broadcasts that were stored.
     pub(crate) updates: u64,
     /// Items of broadcasts that said nothing.
@@ -107,6 +124,10 @@ pub(crate) struct Slot {
     token: AtomicU64,
     leaky: AtomicU64,
     clamped: AtomicU64,
+    replica: AtomicU64,
+    forwarded: AtomicU64,
+    fallback: AtomicU64,
+    strangers: AtomicU64,
     updates: AtomicU64,
     updates_skipped: AtomicU64,
     intake_refused: AtomicU64,
@@ -150,6 +171,10 @@ impl Slot {
             (&self.token, tally.token),
             (&self.leaky, tally.leaky),
             (&self.clamped, tally.clamped),
+            (&self.replica, tally.replica),
+            (&self.forwarded, tally.forwarded),
+            (&self.fallback, tally.fallback),
+            (&self.strangers, tally.strangers),
             (&self.updates, tally.updates),
             (&self.updates_skipped, tally.updates_skipped),
             (&self.intake_refused, tally.intake_refused),
@@ -218,6 +243,10 @@ impl Counters {
             tally.token += slot.token.load(Relaxed);
             tally.leaky += slot.leaky.load(Relaxed);
             tally.clamped += slot.clamped.load(Relaxed);
+            tally.replica += slot.replica.load(Relaxed);
+            tally.forwarded += slot.forwarded.load(Relaxed);
+            tally.fallback += slot.fallback.load(Relaxed);
+            tally.strangers += slot.strangers.load(Relaxed);
             tally.updates += slot.updates.load(Relaxed);
             tally.updates_skipped += slot.updates_skipped.load(Relaxed);
             tally.intake_refused += slot.intake_refused.load(Relaxed);

@@ -1,0 +1,368 @@
+//! A client's call in a cluster: items that this node owns, copies that it keeps, and everything that belongs to others.
+//!
+//! Each item is routed once, by the view the call began with. Those of one peer are encoded into one group as they are found; the groups
+//! leave first, so that the node does its own part while they are under way. Then the answers are awaited and put into the
+//! places of their items.
+//!
+//! An item that certainly did not reach its owner is routed again if the view has changed meanwhile: its owner may have
+//! left, or be this node. Otherwise, and for one that may have been counted, there is the [fallback](crate::fallback).
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use flyball_core::cluster::{Failure, Replica, Route, route};
+use flyball_core::{Behavior, Request, Source, Timestamp};
+use flyball_proto::convert::{self, Judge};
+use flyball_proto::pb;
+use prost::encoding::message;
+use tokio::sync::oneshot;
+
+use crate::call::{Call, CallContext};
+use crate::error::CallError;
+use crate::membership::Cluster;
+use crate::metrics::counters::{ErrorKind, Tally};
+use crate::peers::peer::{ForwardError, Peer, Reply};
+use crate::service::{DEADLINE_EVERY, Inner, Judged, too_late};
+
+/// Metadata entry of an answer that came from the key's owner: its address.
+const OWNER: &str = "owner";
+/// How often an item is routed again because the view changed under it.
+const REROUTES_MAX: usize = 5;
+
+/// Items for one peer.
+struct Outgoing<'a> {
+    peer: &'a Arc<Peer>,
+    items: Vec<u32>,
+    encoded: BytesMut,
+    alone: bool,
+}
+
+/// Items that were handed to a peer.
+struct Sent<'a> {
+    peer: &'a Arc<Peer>,
+    items: Vec<u32>,
+    answer: Result<oneshot::Receiver<Reply>, ForwardError>,
+}
+
+/// An item its owner did not get, and why.
+struct Missed {
+    index: u32,
+    owner: String,
+    text: String,
+    failure: Failure,
+}
+
+/// What one pass over items found.
+#[derive(Default)]
+struct Routed<'a> {
+    own: Vec<u32>,
+    /// With the owner's index in the view.
+    replicas: Vec<(u32, u32)>,
+    groups: Vec<Outgoing<'a>>,
+}
+
+/// One call on its way.
+struct Walk<'a> {
+    context: &'a CallContext,
+    now: Timestamp,
+    tally: Tally,
+    responses: Vec<pb::RateLimitResp>,
+}
+
+impl Inner {
+    /// All items of a client's call, on a node that is not alone.
+    pub(crate) async fn items_of_many(
+        &self,
+        mut cluster: Arc<Cluster>,
+        items: &mut [pb::RateLimitReq],
+        context: &CallContext,
+        call: &mut Call<'_>,
+    ) -> Vec<pb::RateLimitResp> {
+        let mut walk = Walk {
+            context,
+            now: self.clock.now(),
+            tally: Tally::default(),
+            responses: vec![pb::RateLimitResp::default(); items.len()],
+        };
+        let mut todo: Vec<u32> = (0..items.len() as u32).collect();
+        for round in 0..=REROUTES_MAX {
+            let missed = self.pass(&cluster, items, &todo, &mut walk, call).await;
+            if missed.is_empty() {
+                break;
+            }
+            let newer = self.cluster.load_full();
+            let again = round < REROUTES_MAX && newer.view.epoch() != cluster.view.epoch();
+            todo = Vec::new();
+            for missed in missed {
+                if again && missed.failure == Failure::NotSent {
+                    todo.push(missed.index);
+                } else {
+                    self.fall_back(&cluster, items, missed, &mut walk);
+                }
+            }
+            if todo.is_empty() {
+                break;
+            }
+            cluster = newer;
+        }
+        if let Some(span) = &mut call.span {
+            for response in walk.responses.iter().filter(|response| !response.error.is_empty()) {
+                span.item_failed(&response.error);
+            }
+        }
+        self.metrics.slot().add(&walk.tally);
+        walk.responses
+    }
+
+    /// Routes these items and sees them through. What did not reach its owner comes back.
+    async fn pass(
+        &self,
+        cluster: &Cluster,
+        items: &mut [pb::RateLimitReq],
+        todo: &[u32],
+        walk: &mut Walk<'_>,
+        call: &Call<'_>,
+    ) -> Vec<Missed> {
+        let Routed { own, replicas, groups } = self.route(cluster, items, todo, walk, call);
+        let sent: Vec<Sent<'_>> = groups
+            .into_iter()
+            .map(|Outgoing { peer, items, encoded, alone }| {
+                let answer = peer.forward(encoded, items.len(), alone);
+                Sent { peer, items, answer }
+            })
+            .collect();
+        self.answer_own(items, &own, walk, call);
+        self.answer_replicas(cluster, items, &replicas, walk);
+        let mut missed = Vec::new();
+        for sent in sent {
+            self.collect(sent, items, walk, &mut missed).await;
+        }
+        missed
+    }
+
+    /// Finds out what belongs where, and encodes what is for others.
+    fn route<'c>(
+        &self,
+        cluster: &'c Cluster,
+        items: &mut [pb::RateLimitReq],
+        todo: &[u32],
+        walk: &mut Walk<'_>,
+        call: &Call<'_>,
+    ) -> Routed<'c> {
+        let mut routed = Routed::default();
+        for (place, &index) in todo.iter().enumerate() {
+            if place > 0 && place.is_multiple_of(DEADLINE_EVERY) && walk.context.is_late() {
+                for &index in &todo[place..] {
+                    walk.responses[index as usize] = too_late(&mut walk.tally);
+                }
+                break;
+            }
+            let item = &mut items[index as usize];
+            let request = convert::request(item);
+            let behavior = match self.rules.screen(&request, Source::Client) {
+                Ok(behavior) => behavior,
+                Err(error) => {
+                    walk.tally.error(error.into());
+                    walk.responses[index as usize] = convert::answer(&Err(error), request.key, Judge::Owner);
+                    continue;
+                }
+            };
+            match route(&cluster.view, request.key, behavior) {
+                Route::Own => routed.own.push(index),
+                Route::Replica(owner) => routed.replicas.push((index, owner as u32)),
+                Route::Forward(owner) => match cluster.peer(owner) {
+                    Some(peer) => self.prepare(&mut routed.groups, peer, index, item, walk, call),
+                    // Unreached: a peer that is not this node has an entry.
+                    None => routed.own.push(index),
+                },
+                Route::Nobody => {
+                    walk.tally.error(ErrorKind::GetPeer);
+                    let text = format!(
+                        "Error in GetPeer, looking up peer that owns rate limit '{}': Error in \
+                         conf.LocalPicker.Get: unable to pick a peer; pool is empty",
+                        request.key
+                    );
+                    walk.responses[index as usize] = convert::item_error(text);
+                }
+            }
+        }
+        routed
+    }
+
+    /// Adds an item to its peer's group.
+    fn prepare<'c>(
+        &self,
+        groups: &mut Vec<Outgoing<'c>>,
+        peer: &'c Arc<Peer>,
+        index: u32,
+        item: &mut pb::RateLimitReq,
+        walk: &mut Walk<'_>,
+        call: &Call<'_>,
+    ) {
+        let settings = &self.shared.settings;
+        let (created_at, clamped) = self.rules.date(item.created_at, Source::Client, walk.now);
+        item.created_at = Some(created_at.ms());
+        walk.tally.clamped += u64::from(clamped);
+        walk.tally.forwarded += 1;
+        if item.max_wait > 0 {
+            item.behavior = Behavior(item.behavior).with(Behavior::NO_BATCHING).0;
+        }
+        let alone = !settings.batching || Behavior(item.behavior).has(Behavior::NO_BATCHING);
+        if let (Some(tracing), Some(span)) = (&self.tracing, &call.span) {
+            tracing.inject(span, &mut item.metadata);
+        }
+        let fits = |group: &Outgoing<'_>| {
+            Arc::ptr_eq(group.peer, peer)
+                && !group.alone
+                && group.items.len() < settings.batch.items_max
+                && group.encoded.len() < settings.batch.bytes_max / 2
+        };
+        let found = if alone { None } else { groups.iter().rposition(fits) };
+        let group = match found {
+            Some(at) => &mut groups[at],
+            None => {
+                groups.push(Outgoing { peer, items: Vec::new(), encoded: BytesMut::new(), alone });
+                groups.last_mut().expect("pushed just now")
+            }
+        };
+        group.items.push(index);
+        message::encode(1, item, &mut group.encoded);
+    }
+
+    fn answer_own(&self, items: &[pb::RateLimitReq], own: &[u32], walk: &mut Walk<'_>, call: &Call<'_>) {
+        let item = |place: usize| &items[own[place] as usize];
+        let request = |place: usize| convert::request(item(place));
+        let (now, source) = (walk.now, Source::Client);
+        let answers = match &self.tracing {
+            None => {
+                let judged = Judged { source, now, tally: &mut walk.tally, times: None };
+                self.apply_all(own.len(), request, judged, || walk.context.is_late())
+            }
+            Some(tracing) => {
+                let tally = &mut walk.tally;
+                let mut one = |place| {
+                    let server = call.span.as_ref();
+                    Some(self.apply_traced(tracing, &request(place), item(place), source, now, tally, server))
+                };
+                (0..own.len()).map(&mut one).collect()
+            }
+        };
+        for (place, answer) in answers.iter().enumerate() {
+            walk.responses[own[place] as usize] = match answer {
+                Some(answer) => convert::answer(answer, request(place).key, source),
+                None => too_late(&mut walk.tally),
+            };
+        }
+        self.mark(own.len(), request, |place| matches!(answers[*place], Some(Ok(_))), source, now);
+    }
+
+    fn answer_replicas(
+        &self,
+        cluster: &Cluster,
+        items: &[pb::RateLimitReq],
+        replicas: &[(u32, u32)],
+        walk: &mut Walk<'_>,
+    ) {
+        if replicas.is_empty() {
+            return;
+        }
+        let request = |place: usize| convert::request(&items[replicas[place].0 as usize]);
+        let owner = |place: usize| cluster.view.local()[replicas[place].1 as usize].grpc_address.as_str();
+        let mut answers = vec![None; replicas.len()];
+        let mut due = false;
+        {
+            let mut hits = self.globals.hits();
+            let mut replica =
+                Replica { rules: &self.rules, hits: &mut hits, wall: walk.now, now: self.shared.now() };
+            self.store.visit(
+                replicas.len(),
+                |place| request(place).key,
+                |place, mut bucket| {
+                    let replied = replica.apply(&mut bucket, &request(place), owner(place));
+                    due |= replied.due;
+                    walk.tally.clamped += u64::from(replied.clamped);
+                    answers[place] = Some(replied.answer);
+                    std::ops::ControlFlow::Continue(())
+                },
+            );
+        }
+        if due {
+            self.globals.wake.notify_one();
+        }
+        for (place, answer) in answers.iter().enumerate() {
+            let Some(answer) = answer else { continue };
+            match answer {
+                Ok(_) => walk.tally.replica += 1,
+                Err(error) => walk.tally.error((*error).into()),
+            }
+            let mut response = convert::answer(answer, request(place).key, Judge::Replica);
+            if answer.is_ok_and(|_| true) || answer.is_err_and(|error| !error.is_validation()) {
+                response.metadata.insert(OWNER.to_owned(), owner(place).to_owned());
+            }
+            walk.responses[replicas[place].0 as usize] = response;
+        }
+    }
+
+    /// Waits for the answers of one group and puts them into their places.
+    async fn collect(
+        &self,
+        sent: Sent<'_>,
+        items: &[pb::RateLimitReq],
+        walk: &mut Walk<'_>,
+        missed: &mut Vec<Missed>,
+    ) {
+        let Sent { peer, items: indices, answer } = sent;
+        let reply = match answer {
+            Ok(receiver) => match walk.context.deadline {
+                None => receiver.await,
+                Some(deadline) => match tokio::time::timeout_at(deadline, receiver).await {
+                    Ok(reply) => reply,
+                    Err(_) => {
+                        for index in indices {
+                            walk.tally.error(ErrorKind::TimeoutForwarding);
+                            let key = convert::request(&items[index as usize]).key;
+                            let text = format!(
+                                "caller gave up on rate limit '{key}': {}",
+                                CallError::DeadlineExceeded
+                            );
+                            walk.responses[index as usize] = convert::item_error(text);
+                        }
+                        return;
+                    }
+                },
+            },
+            Err(error) => Ok(Err(Arc::new(error))),
+        };
+        // A task that was dropped with its runtime answers nobody.
+        let reply = reply.unwrap_or_else(|_| {
+            let text = "Error in getPeerRateLimitsBatch: the node is stopping".to_owned();
+            Err(Arc::new(ForwardError { failure: Failure::Unanswered, text }))
+        });
+        match reply {
+            Ok(answers) => {
+                for (index, mut answer) in indices.into_iter().zip(answers) {
+                    answer.metadata.insert(OWNER.to_owned(), peer.address().to_owned());
+                    walk.responses[index as usize] = answer;
+                }
+            }
+            Err(error) => missed.extend(indices.into_iter().map(|index| Missed {
+                index,
+                owner: peer.address().to_owned(),
+                text: error.text.clone(),
+                failure: error.failure,
+            })),
+        }
+    }
+
+    fn fall_back(&self, cluster: &Cluster, items: &[pb::RateLimitReq], missed: Missed, walk: &mut Walk<'_>) {
+        let request: Request<'_> = convert::request(&items[missed.index as usize]);
+        let error = format!("while fetching rate limit '{}' from peer: {}", request.key, missed.text);
+        if let Some(peer) = cluster.at(&missed.owner) {
+            peer.counts.fallbacks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        walk.tally.fallback += 1;
+        let nodes = cluster.view.local().len();
+        walk.responses[missed.index as usize] =
+            self.fallback.answer(&missed.owner, nodes, &request, error, walk.now);
+    }
+}

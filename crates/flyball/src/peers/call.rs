@@ -1,0 +1,237 @@
+//! One gRPC call to a peer, and what its failure means.
+//!
+//! Messages are handed over as bytes: a batch is put together from groups that were encoded when they were
+//! gathered, and a broadcast is encoded once for all its receivers.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes};
+use flyball_core::cluster::Failure;
+use http::Uri;
+use http::uri::PathAndQuery;
+use prost::Message;
+use tonic::client::Grpc;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::{Code, Request, Status};
+use tower::service_fn;
+
+use super::connection::Connections;
+use crate::method::Method;
+
+/// The largest answer that is read. A thousand items with their metadata are far below.
+const ANSWER_BYTES_MAX: usize = 8 * 1_024 * 1_024;
+
+/// Why a call to a peer has no answer.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerError {
+    /// What may have happened at the peer.
+    pub(crate) failure: Failure,
+    /// The gRPC code.
+    pub(crate) code: Code,
+    /// In gRPC's words.
+    pub(crate) text: String,
+}
+
+impl PeerError {
+    /// It never left this node.
+    pub(crate) fn not_sent(text: impl Into<String>) -> Self {
+        Self { failure: Failure::NotSent, code: Code::Unavailable, text: text.into() }
+    }
+
+    fn from_status(status: &Status) -> Self {
+        // The peer's own words have no source; what happened on the way has.
+        let broken = status.source().is_some();
+        let mut cause = status.source();
+        while let Some(error) = cause.filter(|error| !error.is::<hyper::Error>()) {
+            cause = error.source();
+        }
+        let hyper = cause.and_then(|error| error.downcast_ref::<hyper::Error>());
+        let failure = match status.code() {
+            _ if hyper.is_some_and(hyper::Error::is_canceled) => Failure::NotSent,
+            Code::OutOfRange
+            | Code::InvalidArgument
+            | Code::Unauthenticated
+            | Code::PermissionDenied
+            | Code::Unimplemented
+            | Code::ResourceExhausted
+                if !broken =>
+            {
+                Failure::Answered
+            }
+            _ => Failure::Unanswered,
+        };
+        Self { failure, code: status.code(), text: status.message().to_owned() }
+    }
+
+    /// As the original logs and remembers it.
+    pub(crate) fn rpc_error(&self) -> String {
+        format!("rpc error: code = {} desc = {}", code_name(self.code), self.text)
+    }
+}
+
+/// Go's name of a code, which clients of the original match.
+const fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "Canceled",
+        Code::Unknown => "Unknown",
+        Code::InvalidArgument => "InvalidArgument",
+        Code::DeadlineExceeded => "DeadlineExceeded",
+        Code::NotFound => "NotFound",
+        Code::AlreadyExists => "AlreadyExists",
+        Code::PermissionDenied => "PermissionDenied",
+        Code::ResourceExhausted => "ResourceExhausted",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::OutOfRange => "OutOfRange",
+        Code::Unimplemented => "Unimplemented",
+        Code::Internal => "Internal",
+        Code::Unavailable => "Unavailable",
+        Code::DataLoss => "DataLoss",
+        Code::Unauthenticated => "Unauthenticated",
+    }
+}
+
+/// Metadata entry with the secret that peers share, if one is configured.
+pub(crate) const SECRET: &str = "flyball-peer-secret";
+
+/// What all calls to one peer have in common.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    connections: Connections,
+    origin: Uri,
+    secret: Option<tonic::metadata::AsciiMetadataValue>,
+}
+
+impl Caller {
+    /// For a peer at `address`.
+    pub(crate) fn new(address: &str, connections: Connections, secret: Option<&str>) -> Self {
+        let origin = Uri::builder().scheme("http").authority(address).path_and_query("/").build();
+        Self {
+            connections,
+            // An address that is no authority cannot be dialled either, which says so better.
+            origin: origin.unwrap_or_else(|_| Uri::from_static("http://peer/")),
+            secret: secret.and_then(|secret| secret.parse().ok()),
+        }
+    }
+
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    /// Calls `method` with an encoded message. Ends within `timeout`, with an answer or the reason why there is none.
+    pub(crate) async fn call<A>(
+        &self,
+        method: Method,
+        message: Bytes,
+        timeout: Duration,
+    ) -> Result<A, PeerError>
+    where
+        A: Message + Default + 'static,
+    {
+        let called = tokio::time::timeout(timeout, self.attempt(method, message, timeout)).await;
+        called.unwrap_or_else(|_| {
+            Err(PeerError {
+                failure: Failure::Unanswered,
+                code: Code::DeadlineExceeded,
+                text: "context deadline exceeded".to_owned(),
+            })
+        })
+    }
+
+    async fn attempt<A>(&self, method: Method, message: Bytes, timeout: Duration) -> Result<A, PeerError>
+    where
+        A: Message + Default + 'static,
+    {
+        let mut first = true;
+        loop {
+            let sender =
+                self.connections.get().await.map_err(|error| PeerError::not_sent(error.to_string()))?;
+            let called = self.send(sender, method, message.clone(), timeout).await;
+            match called {
+                // The connection ended between two calls: that says nothing about the peer.
+                Err(error) if error.failure == Failure::NotSent && first => first = false,
+                other => return other,
+            }
+        }
+    }
+
+    async fn send<A>(
+        &self,
+        sender: hyper::client::conn::http2::SendRequest<tonic::body::Body>,
+        method: Method,
+        message: Bytes,
+        timeout: Duration,
+    ) -> Result<A, PeerError>
+    where
+        A: Message + Default + 'static,
+    {
+        let service = service_fn(move |request| {
+            let mut sender = sender.clone();
+            async move { sender.send_request(request).await }
+        });
+        let mut request = Request::new(message);
+        request.set_timeout(timeout);
+        if let Some(secret) = &self.secret {
+            request.metadata_mut().insert(SECRET, secret.clone());
+        }
+        let mut grpc =
+            Grpc::with_origin(service, self.origin.clone()).max_decoding_message_size(ANSWER_BYTES_MAX);
+        let path = PathAndQuery::from_static(method.path());
+        let answer = grpc.unary(request, path, BytesCodec::<A>::default()).await;
+        answer.map(tonic::Response::into_inner).map_err(|status| PeerError::from_status(&status))
+    }
+}
+
+/// Bytes out, a message in.
+struct BytesCodec<A>(std::marker::PhantomData<fn() -> A>);
+
+impl<A> Default for BytesCodec<A> {
+    fn default() -> Self {
+        Self(std::marker::PhantomData)
+    }
+}
+
+impl<A: Message + Default + 'static> Codec for BytesCodec<A> {
+    type Encode = Bytes;
+    type Decode = A;
+    type Encoder = BytesEncoder;
+    type Decoder = MessageDecoder<A>;
+
+    fn encoder(&mut self) -> BytesEncoder {
+        BytesEncoder
+    }
+
+    fn decoder(&mut self) -> MessageDecoder<A> {
+        MessageDecoder(std::marker::PhantomData)
+    }
+}
+
+struct BytesEncoder;
+
+impl Encoder for BytesEncoder {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, message: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        out.put(message);
+        Ok(())
+    }
+}
+
+struct MessageDecoder<A>(std::marker::PhantomData<fn() -> A>);
+
+impl<A: Message + Default> Decoder for MessageDecoder<A> {
+    type Item = A;
+    type Error = Status;
+
+    fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<A>, Status> {
+        let flat = source.chunk();
+        let bytes = flat.len();
+        let message =
+            A::decode(flat).map_err(|error| Status::internal(format!("an answer is no message: {error}")))?;
+        source.advance(bytes);
+        Ok(Some(message))
+    }
+}

@@ -1,0 +1,198 @@
+//! HTTP/2 connections to one peer.
+//!
+//! Opened when they are first needed and again after they ended; nothing is dialled for a peer that nobody calls. Calls
+//! take the connections in turns. While one is being opened, whoever needs it waits for the same attempt, and shares
+//! its failure: a dead peer is dialled once, not once per waiting call.
+//!
+//! A call is bound to the node's own address, where that is one of this machine's: the receiving node knows its
+//! peers by it (see `guard.rs`).
+//!
+//! Rejected: tonic's `Channel`. It puts a queue and a task between a call and its connection, retries by rules of
+//! its own, and cannot tell "never sent" from "perhaps applied", on which counting once depends.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
+use tonic::body::Body;
+
+/// How long a peer may take to accept a connection.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// A connection on which nothing arrives is asked for a sign of life this often …
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(10);
+/// … and closed when none comes within this time.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// What may be under way in one direction before it is acknowledged: a large message, and several of them.
+const STREAM_WINDOW: u32 = 2 * 1_024 * 1_024;
+const CONNECTION_WINDOW: u32 = 16 * 1_024 * 1_024;
+
+/// Why there is no connection. `Display` words it as clients of the original know it.
+#[derive(Clone, Debug)]
+pub(crate) struct DialError {
+    address: String,
+    cause: String,
+}
+
+impl fmt::Display for DialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "connection error: desc = \"transport: Error while dialing: dial tcp {}: {}\"",
+            self.address, self.cause
+        )
+    }
+}
+
+/// One connection, or the place for one.
+#[derive(Debug, Default)]
+struct Slot {
+    open: Mutex<Option<SendRequest<Body>>>,
+    /// Held while dialling. Inside: how many attempts there were, and how the last one failed.
+    dialling: tokio::sync::Mutex<(u64, Option<DialError>)>,
+    attempts: AtomicUsize,
+}
+
+/// The connections to one address.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    address: String,
+    source: Option<IpAddr>,
+    slots: Box<[Slot]>,
+    next: AtomicUsize,
+    closed: AtomicBool,
+}
+
+impl Connections {
+    /// None open yet. `source`: the node's own address, if it is known as a number.
+    pub(crate) fn new(address: &str, source: Option<IpAddr>, count: usize) -> Self {
+        Self {
+            address: address.to_owned(),
+            source,
+            slots: (0..count.max(1)).map(|_| Slot::default()).collect(),
+            next: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// A connection to send on.
+    pub(crate) async fn get(&self) -> Result<SendRequest<Body>, DialError> {
+        let slot = &self.slots[self.next.fetch_add(1, Relaxed) % self.slots.len()];
+        if let Some(open) = slot.usable() {
+            return Ok(open);
+        }
+        let before = slot.attempts.load(Relaxed) as u64;
+        let mut dialling = slot.dialling.lock().await;
+        if let Some(open) = slot.usable() {
+            return Ok(open);
+        }
+        let (attempts, failure) = &mut *dialling;
+        if let (true, Some(failure)) = (*attempts > before, &failure) {
+            return Err(failure.clone());
+        }
+        let dialled = self.dial().await;
+        *attempts += 1;
+        slot.attempts.store(*attempts as usize, Relaxed);
+        match dialled {
+            Ok(open) => {
+                *failure = None;
+                *slot.lock() = Some(open.clone());
+                Ok(open)
+            }
+            Err(error) => {
+                *failure = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Forgets the open connections; calls on them go on or fail by themselves.
+    pub(crate) fn reset(&self) {
+        for slot in &self.slots {
+            slot.lock().take();
+        }
+    }
+
+    /// Opens none any more.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Relaxed);
+        self.reset();
+    }
+
+    async fn dial(&self) -> Result<SendRequest<Body>, DialError> {
+        let failed = |cause: String| DialError { address: self.address.clone(), cause };
+        if self.closed.load(Relaxed) {
+            return Err(failed("the client connection is closing".to_owned()));
+        }
+        let stream = match tokio::time::timeout(DIAL_TIMEOUT, self.connect()).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return Err(failed(plain(&error))),
+            Err(_) => return Err(failed("i/o timeout".to_owned())),
+        };
+        let handshake = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .keep_alive_interval(KEEP_ALIVE_EVERY)
+            .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+            .keep_alive_while_idle(true)
+            .handshake(TokioIo::new(stream));
+        let (sender, connection) = handshake.await.map_err(|error| failed(error.to_string()))?;
+        let address = self.address.clone();
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(peer = address, %error, "a connection to a peer ended");
+            }
+        });
+        Ok(sender)
+    }
+
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "no such host");
+        for address in lookup_host(&self.address).await? {
+            match self.connect_to(address).await {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    return Ok(stream);
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn connect_to(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        if let Some(source) = self.source.filter(|source| source.is_ipv4() == address.is_ipv4())
+            && let Err(error) = socket.bind(SocketAddr::new(source, 0))
+        {
+            // Behind an address translation the own address is not one of this machine's.
+            tracing::debug!(%source, %error, "calls to peers are not bound to this node's address");
+        }
+        socket.connect(address).await
+    }
+}
+
+impl Slot {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<SendRequest<Body>>> {
+        self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn usable(&self) -> Option<SendRequest<Body>> {
+        self.lock().as_ref().filter(|open| !open.is_closed()).cloned()
+    }
+}
+
+/// What the system says, in the words that clients know.
+fn plain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
+        io::ErrorKind::ConnectionReset => "connect: connection reset by peer".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,195 @@
+//! Who may call the peers' service.
+//!
+//! Whoever can, can set any bucket. So where no secret is configured, a caller's address must be that of a
+//! peer: one of the present view, or of one that was replaced a minute ago at most, since a leaving node still
+//! has hits to deliver. On loopback everybody is a neighbour. Peers that are known by name are looked
+//! up when the view changes and from time to time.
+//!
+//! A switch leaves the door open as the original does, for networks where a peer's calls come from another address
+//! than its own.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::net::lookup_host;
+use tokio::time::Instant;
+
+/// How long a peer that left is still believed.
+const RECENT: Duration = Duration::from_secs(60);
+
+/// Who may call the peers' service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PeerAccess {
+    /// Anybody may.
+    pub open: bool,
+    /// Who knows this may, wherever the call comes from, and nobody else. Sent with every call to a peer.
+    pub secret: Option<String>,
+}
+
+/// See [the module](self).
+#[derive(Debug)]
+pub(crate) struct Guard {
+    access: PeerAccess,
+    /// The node's own address is a loopback one.
+    loopback: bool,
+    /// Until when each address is believed; `None` while it is a peer's.
+    known: ArcSwap<HashMap<IpAddr, Option<Instant>>>,
+    told: AtomicBool,
+}
+
+/// The door is closed to this caller. The text says what to do.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) String);
+
+impl Guard {
+    pub(crate) fn new(access: PeerAccess, own_address: &str) -> Self {
+        Self {
+            access,
+            loopback: is_loopback(own_address),
+            known: ArcSwap::default(),
+            told: AtomicBool::new(false),
+        }
+    }
+
+    /// Lets a call of the peers' service pass or not.
+    pub(crate) fn admit(&self, caller: Option<SocketAddr>, headers: &http::HeaderMap) -> Result<(), Refused> {
+        if let Some(secret) = &self.access.secret {
+            let shown = headers.get(super::call::SECRET).map(http::HeaderValue::as_bytes);
+            return if shown.is_some_and(|shown| is_same(shown, secret.as_bytes())) {
+                Ok(())
+            } else {
+                Err(Refused("calls between peers need the shared secret of this cluster".to_owned()))
+            };
+        }
+        if self.access.open {
+            if !self.told.swap(true, Relaxed) {
+                tracing::warn!("the peers' service is open to everybody who reaches the port");
+            }
+            return Ok(());
+        }
+        match caller.map(|caller| caller.ip().to_canonical()) {
+            Some(ip) if self.loopback && ip.is_loopback() => Ok(()),
+            Some(ip) if self.is_known(ip) => Ok(()),
+            None if self.loopback => Ok(()),
+            Some(ip) => Err(Refused(format!(
+                "{ip} is no peer of this node; peers call from the address under which they are known, or \
+                 share a secret"
+            ))),
+            None => Err(Refused("the caller's address is not known".to_owned())),
+        }
+    }
+
+    fn is_known(&self, ip: IpAddr) -> bool {
+        match self.known.load().get(&ip) {
+            Some(None) => true,
+            Some(Some(until)) => Instant::now() < *until,
+            None => false,
+        }
+    }
+
+    /// Believes these peers from here on. Names are looked up; one that cannot be keeps what it had.
+    pub(crate) async fn set_peers(&self, addresses: &[String]) {
+        if self.access.open || self.access.secret.is_some() {
+            return;
+        }
+        let now = Instant::now();
+        let mut known = HashMap::new();
+        for (ip, until) in self.known.load().iter() {
+            let until = until.unwrap_or(now + RECENT);
+            if until > now {
+                known.insert(*ip, Some(until));
+            }
+        }
+        for address in addresses {
+            match address.parse::<SocketAddr>() {
+                Ok(address) => {
+                    known.insert(address.ip().to_canonical(), None);
+                }
+                Err(_) => match lookup_host(address).await {
+                    Ok(found) => known.extend(found.map(|address| (address.ip().to_canonical(), None))),
+                    Err(error) => tracing::debug!(address, %error, "a peer's name is not known"),
+                },
+            }
+        }
+        self.known.store(Arc::new(known));
+    }
+}
+
+fn is_loopback(address: &str) -> bool {
+    match address.parse::<SocketAddr>() {
+        Ok(address) => address.ip().to_canonical().is_loopback(),
+        Err(_) => address.rsplit_once(':').is_none_or(|(host, _)| host == "localhost" || host.is_empty()),
+    }
+}
+
+/// Compares without telling by its time where the first difference is.
+fn is_same(shown: &[u8], secret: &[u8]) -> bool {
+    let differences = shown.iter().zip(secret).fold(0, |sum, (a, b)| sum | (a ^ b));
+    shown.len() == secret.len() && differences == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+
+    fn from(ip: &str) -> Option<SocketAddr> {
+        Some(SocketAddr::new(ip.parse().unwrap(), 40_000))
+    }
+
+    fn admits(guard: &Guard, caller: Option<SocketAddr>) -> bool {
+        guard.admit(caller, &HeaderMap::new()).is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn peers_pass_and_strangers_do_not() {
+        let guard = Guard::new(PeerAccess::default(), "10.0.0.1:1051");
+        assert!(!admits(&guard, from("10.0.0.2")));
+        guard.set_peers(&["10.0.0.1:1051".into(), "10.0.0.2:1051".into(), "[fd00::2]:1051".into()]).await;
+        for (ip, expected) in [
+            ("10.0.0.2", true),
+            ("::ffff:10.0.0.2", true),
+            ("fd00::2", true),
+            ("10.0.0.3", false),
+            ("127.0.0.1", false),
+        ] {
+            assert_eq!(admits(&guard, from(ip)), expected, "{ip}");
+        }
+        assert!(!admits(&guard, None));
+        guard.set_peers(&["10.0.0.1:1051".into()]).await;
+        assert!(admits(&guard, from("10.0.0.2")), "who left has still something to say");
+        tokio::time::advance(RECENT).await;
+        assert!(!admits(&guard, from("10.0.0.2")));
+    }
+
+    #[test]
+    fn loopback_is_one_machine() {
+        for own in ["127.0.0.5:1051", "localhost:1051", "[::1]:1051", ""] {
+            let guard = Guard::new(PeerAccess::default(), own);
+            assert!(admits(&guard, from("127.0.0.9")) && !admits(&guard, from("10.0.0.2")), "{own}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_all_that_counts() {
+        let access = PeerAccess { open: true, secret: Some("xyzzy".into()) };
+        let guard = Guard::new(access, "127.0.0.1:1051");
+        assert!(!admits(&guard, from("127.0.0.1")));
+        for (shown, expected) in [("xyzzy", true), ("xyzz", false), ("xyzzz", false), ("", false)] {
+            let mut headers = HeaderMap::new();
+            headers.insert(super::super::call::SECRET, shown.parse().unwrap());
+            assert_eq!(guard.admit(from("10.0.0.2"), &headers).is_ok(), expected, "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn an_open_door_is_open() {
+        let guard = Guard::new(PeerAccess { open: true, secret: None }, "10.0.0.1:1051");
+        assert!(admits(&guard, from("192.0.2.7")) && admits(&guard, None));
+    }
+}
