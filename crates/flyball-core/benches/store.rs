@@ -1,11 +1,10 @@
-//! What one decision costs: finding, deciding and storing, without any wire. And finding the owner.
+//! What one decision costs: finding, deciding and storing, without any wire.
 //!
 //! `cargo bench -p flyball-core --bench store`
 
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use flyball_core::ring::{Hash, Replicas, Ring};
 use flyball_core::store::{Role, Store, StoreSettings};
 use flyball_core::{Algorithm, Behavior, Check, Key, Rules, Timestamp};
 
@@ -79,15 +78,5 @@ fn new_keys(criterion: &mut Criterion) {
     });
 }
 
-fn owners(criterion: &mut Criterion) {
-    let peers: Vec<String> = (0..20).map(|number| format!("10.0.0.{number}:1051")).collect();
-    for hash in [Hash::Fnv1, Hash::Fnv1a] {
-        let ring = Ring::new(peers.iter().map(String::as_str), hash, Replicas::default());
-        criterion.bench_function(&format!("owner among 20 peers, {hash:?}"), |bencher| {
-            bencher.iter(|| ring.owner(black_box("requests_per_minute"), black_box("account:123456")));
-        });
-    }
-}
-
-criterion_group!(benches, decisions, new_keys, owners);
+criterion_group!(benches, decisions, new_keys);
 criterion_main!(benches);

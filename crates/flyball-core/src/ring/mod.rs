@@ -10,14 +10,19 @@
 //! are two peers.
 
 pub mod hash;
+mod points;
+mod shares;
 
 pub use hash::Hash;
+pub use shares::Moved;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
 use md5::{Digest, Md5};
+
+use points::{Point, Points};
 
 /// How many points each peer has: more of them even out the shares, and cost 16 bytes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,21 +66,13 @@ impl fmt::Display for BadReplicas {
 
 impl core::error::Error for BadReplicas {}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Point {
-    at: u64,
-    /// Index into the peers.
-    peer: u32,
-}
-
 /// See [the module](self).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ring {
     hash: Hash,
     /// Sorted, each once.
     peers: Box<[Box<str>]>,
-    /// Sorted. Of several peers with a point at the same place the first by address has it.
-    points: Box<[Point]>,
+    points: Points,
 }
 
 impl Ring {
@@ -93,13 +90,7 @@ impl Ring {
                 points.push(Point { at, peer: peer as u32 });
             }
         }
-        points.sort_unstable();
-        points.dedup_by_key(|point| point.at);
-        Self {
-            hash,
-            peers: addresses.into_iter().map(Box::from).collect(),
-            points: points.into_boxed_slice(),
-        }
+        Self { hash, peers: addresses.into_iter().map(Box::from).collect(), points: Points::new(points) }
     }
 
     /// The address of the peer that owns a key; `None` if the ring is empty.
@@ -108,18 +99,32 @@ impl Ring {
     }
 
     /// The owner's index in [`Ring::peers`].
+    #[inline]
     pub fn owner_index(&self, name: &str, unique_key: &str) -> Option<usize> {
-        self.after(self.hash.of(&[name.as_bytes(), b"_", unique_key.as_bytes()]))
+        self.owner_at(self.place(name, unique_key))
     }
 
     /// The owner of a key of which only the joined text is known.
     pub fn owner_of_joined(&self, joined: &str) -> Option<&str> {
-        self.after(self.hash.of(&[joined.as_bytes()])).map(|index| &*self.peers[index])
+        self.owner_at(self.hash.of(&[joined.as_bytes()])).map(|index| &*self.peers[index])
     }
 
-    fn after(&self, place: u64) -> Option<usize> {
-        let next = self.points.partition_point(|point| point.at < place);
-        self.points.get(next).or(self.points.first()).map(|point| point.peer as usize)
+    /// Where on the circle a key lies: the hash of its name, `_` and its unique key. It depends on the ring's hash
+    /// alone, so whoever asks several rings of one hash, or asks again after a change of peers, hashes once.
+    #[inline]
+    pub fn place(&self, name: &str, unique_key: &str) -> u64 {
+        self.hash.of(&[name.as_bytes(), b"_", unique_key.as_bytes()])
+    }
+
+    /// The index in [`Ring::peers`] of the peer that owns a place; `None` if the ring is empty.
+    #[inline]
+    pub fn owner_at(&self, place: u64) -> Option<usize> {
+        self.points.peer_at(place)
+    }
+
+    /// The address of the peer with this index, if there are so many.
+    pub fn peer(&self, index: usize) -> Option<&str> {
+        self.peers.get(index).map(|address| &**address)
     }
 
     /// All addresses, sorted, each once.
@@ -190,9 +195,9 @@ mod tests {
         assert_eq!(point(511, peers[0]), 0xff6a_179e_2112_f0f7);
 
         let ring = Ring::new(peers, Hash::Fnv1, Replicas::default());
-        assert_eq!(ring.points.len(), 3 * 512);
-        assert_eq!(ring.points.first(), Some(&Point { at: 0x0012_76d6_1562_022c, peer: 1 }));
-        assert_eq!(ring.points.last(), Some(&Point { at: 0xfffa_08d5_5d3d_821e, peer: 0 }));
+        assert_eq!(ring.points.sorted().len(), 3 * 512);
+        assert_eq!(ring.points.sorted().first(), Some(&Point { at: 0x0012_76d6_1562_022c, peer: 1 }));
+        assert_eq!(ring.points.sorted().last(), Some(&Point { at: 0xfffa_08d5_5d3d_821e, peer: 0 }));
     }
 
     /// A key can hit a point exactly: the text a point is the hash of is such a key.
