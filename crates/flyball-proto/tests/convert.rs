@@ -93,7 +93,14 @@ fn errors_stand_alone_or_say_where_they_happened() {
 }
 
 fn broadcast(algorithm: i32, duration: i64, status: pb::RateLimitResp) -> pb::UpdatePeerGlobal {
-    pb::UpdatePeerGlobal { key: "n_k".to_owned(), status: Some(status), algorithm, duration, created_at: 1 }
+    pb::UpdatePeerGlobal {
+        key: "n_k".to_owned(),
+        status: Some(status),
+        algorithm,
+        duration,
+        created_at: 1,
+        bucket: None,
+    }
 }
 
 #[test]

@@ -129,7 +129,7 @@ impl TestNode {
 
     /// Asks as a peer.
     pub fn peer_call(&self, requests: Vec<RateLimitReq>) -> Result<Vec<RateLimitResp>, CallError> {
-        let request = GetPeerRateLimitsReq { requests };
+        let request = GetPeerRateLimitsReq { requests, ..Default::default() };
         self.runtime
             .block_on(self.node.get_peer_rate_limits(request, CallContext::default()))
             .map(|answer| answer.rate_limits)
@@ -137,7 +137,7 @@ impl TestNode {
 
     /// Broadcasts as a peer.
     pub fn broadcast(&self, globals: Vec<UpdatePeerGlobal>) -> Result<(), CallError> {
-        let request = UpdatePeerGlobalsReq { globals };
+        let request = UpdatePeerGlobalsReq { globals, ..Default::default() };
         self.runtime.block_on(self.node.update_peer_globals(request, CallContext::default())).map(|_| ())
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use flyball::{FakeClock, Node, Rules, Semantics, Settings, Timestamp, pb};
+use flyball::{ClusterSettings, FakeClock, Node, PeerAccess, Rules, Semantics, Settings, Timestamp, pb};
 use http_body_util::{BodyExt, Full};
 use prost::Message;
 use tonic::Code;
@@ -27,6 +27,11 @@ pub(crate) fn settings(semantics: Semantics) -> Settings {
         advertise_address: "10.0.0.1:1051".to_owned(),
         data_center: "dc-a".to_owned(),
         rules: Rules { semantics, ..Rules::default() },
+        // Calls of these tests come from nowhere, or from loopback.
+        cluster: ClusterSettings {
+            access: PeerAccess { open: true, secret: None },
+            ..ClusterSettings::default()
+        },
         ..Settings::default()
     }
 }

@@ -3,6 +3,7 @@
 // Helpers of tests: a panic there is the failure it should be.
 #![allow(clippy::unwrap_used)]
 
+mod cluster;
 mod common;
 mod embedding;
 mod intake;

@@ -188,7 +188,7 @@ async fn broadcasts_are_counted_item_by_item() {
     let node = node();
     let update = |status| pb::UpdatePeerGlobal { key: "n_k".to_owned(), status, ..Default::default() };
     let globals = vec![update(Some(pb::RateLimitResp::default())), update(None)];
-    call(&node, PEER_UPDATE, &[], &pb::UpdatePeerGlobalsReq { globals }).await;
+    call(&node, PEER_UPDATE, &[], &pb::UpdatePeerGlobalsReq { globals, ..Default::default() }).await;
     let page = page(&node);
     assert_eq!(page.value("gubernator_updatepeerglobals_counter"), 2.0);
     assert_eq!(page.value("flyball_peer_updates_skipped_total"), 1.0);

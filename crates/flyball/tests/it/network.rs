@@ -33,7 +33,7 @@ async fn both_services_share_a_port() {
     let answer = clients.get_rate_limits(ask(vec![item("k"); 1_000])).await.unwrap().into_inner();
     assert_eq!(answer.responses.len(), 1_000);
     assert_eq!(answer.responses[0].remaining, 9);
-    let request = pb::GetPeerRateLimitsReq { requests: vec![item("k")] };
+    let request = pb::GetPeerRateLimitsReq { requests: vec![item("k")], ..Default::default() };
     let answer = peers.get_peer_rate_limits(request).await.unwrap().into_inner();
     assert_eq!(answer.rate_limits[0].status(), pb::Status::OverLimit);
     assert_eq!(clients.health_check(pb::HealthCheckReq {}).await.unwrap().into_inner().peer_count, 1);

@@ -156,7 +156,13 @@ async fn a_forwarded_item_belongs_to_its_own_trace() {
         with("unsampled", Some(traceparent("00"))),
         with("none", None),
     ];
-    call(&traced.node, PEER_GET, &[], &pb::GetPeerRateLimitsReq { requests: items.clone() }).await;
+    call(
+        &traced.node,
+        PEER_GET,
+        &[],
+        &pb::GetPeerRateLimitsReq { requests: items.clone(), ..Default::default() },
+    )
+    .await;
     // The peer's call itself is not sampled here.
     let spans = traced.spans();
     assert_eq!(spans.len(), 1);

@@ -67,7 +67,9 @@ async fn a_thousand_items_are_taken_and_one_more_is_not() {
     let reply = call(&node, GET, &[], &ask(too_many.clone())).await;
     let text = "Requests.RateLimits list too large; max size is '1000'";
     assert_eq!(reply.error(), (Code::OutOfRange, text));
-    let reply = call(&node, PEER_GET, &[], &pb::GetPeerRateLimitsReq { requests: too_many }).await;
+    let reply =
+        call(&node, PEER_GET, &[], &pb::GetPeerRateLimitsReq { requests: too_many, ..Default::default() })
+            .await;
     let text = "'PeerRequest.rate_limits' list too large; max size is '1000'";
     assert_eq!(reply.error(), (Code::OutOfRange, text));
 
@@ -84,7 +86,7 @@ async fn a_mebibyte_is_taken_and_one_byte_more_is_not() {
     let text = "grpc: received message larger than max (1048577 vs. 1048576)";
     let reply = call(&node, GET, &[], &request_of(MIB + 1)).await;
     assert_eq!(reply.error(), (Code::ResourceExhausted, text));
-    let peers = pb::GetPeerRateLimitsReq { requests: request_of(MIB + 1).requests };
+    let peers = pb::GetPeerRateLimitsReq { requests: request_of(MIB + 1).requests, ..Default::default() };
     let reply = call(&node, PEER_GET, &[], &peers).await;
     assert_eq!(reply.error(), (Code::ResourceExhausted, text));
     // The prefix alone is enough to be refused, whatever follows.
@@ -100,7 +102,7 @@ async fn the_limit_also_holds_for_callers_in_process() {
     assert_eq!(error, CallError::MessageTooLarge(MIB + 1));
     assert_eq!(error.http_status().as_u16(), 429);
     let globals = pb::UpdatePeerGlobal { key: "k".repeat(MIB), ..Default::default() };
-    let request = pb::UpdatePeerGlobalsReq { globals: vec![globals] };
+    let request = pb::UpdatePeerGlobalsReq { globals: vec![globals], ..Default::default() };
     let error = node.update_peer_globals(request, CallContext::default()).await.unwrap_err();
     assert_eq!(error.code(), Code::ResourceExhausted);
 }
@@ -318,7 +320,8 @@ async fn peers_are_not_asked_for_names_and_get_their_own_words() {
     (global.behavior, global.hits) = (2, 11);
     let mut waiting = item("w");
     (waiting.behavior, waiting.algorithm, waiting.max_wait) = (2, 1, 5);
-    let request = pb::GetPeerRateLimitsReq { requests: vec![nameless, unknown, global, waiting] };
+    let request =
+        pb::GetPeerRateLimitsReq { requests: vec![nameless, unknown, global, waiting], ..Default::default() };
     let answer: pb::GetPeerRateLimitsResp = call(&node, PEER_GET, &[], &request).await.decode();
     let [nameless, unknown, global, waiting] = &answer.rate_limits[..] else { panic!("four answers") };
     assert_eq!((nameless.remaining, nameless.error.as_str()), (9, ""));
@@ -358,7 +361,10 @@ async fn broadcasts_are_taken_over_and_those_without_status_skipped() {
         duration: 60_000,
         ..Default::default()
     };
-    let request = pb::UpdatePeerGlobalsReq { globals: vec![update("n_a", Some(said)), update("n_b", None)] };
+    let request = pb::UpdatePeerGlobalsReq {
+        globals: vec![update("n_a", Some(said)), update("n_b", None)],
+        ..Default::default()
+    };
     call(&node, PEER_UPDATE, &[], &request).await.decode::<pb::UpdatePeerGlobalsResp>();
     let answer: pb::GetRateLimitsResp =
         call(&node, GET, &[], &ask(vec![item("a"), item("b")])).await.decode();
