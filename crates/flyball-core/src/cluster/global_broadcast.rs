@@ -89,7 +89,7 @@ impl Dirty {
 /// One message and who is to get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broadcast {
-    /// Addresses, each with the number of this message among those to it.
+    /// Addresses, each with the number of this message, which rises among those to it.
     pub peers: Vec<(Box<str>, u64)>,
     /// What to tell.
     pub keys: Vec<Dirty>,
@@ -101,7 +101,6 @@ struct Place {
     told: u64,
     /// The message under way: its number, and up to which mark it tells.
     under_way: Option<(u64, u64)>,
-    sequence: u64,
     failures: u32,
     not_before: Instant,
 }
@@ -119,6 +118,9 @@ pub struct GlobalBroadcast {
     /// No message has told anything beyond this mark.
     told_max: u64,
     peers: BTreeMap<Box<str>, Place>,
+    /// Of the last message, to whomever. One count for all: a peer that leaves and comes back remembers the numbers it
+    /// has seen, and its place here is gone.
+    sequence: u64,
     /// When the marks that are not ripe will be.
     deadline: Option<Instant>,
     forgotten: u64,
@@ -135,6 +137,7 @@ impl GlobalBroadcast {
             ripe: 0,
             told_max: 0,
             peers: BTreeMap::new(),
+            sequence: 0,
             deadline: None,
             forgotten: 0,
         }
@@ -208,6 +211,7 @@ impl GlobalBroadcast {
         loop {
             let from = self.peers.values().filter(|peer| is_due(peer)).map(|peer| peer.told).min()?;
             let (keys, upto) = self.cut(from);
+            let sequence = self.sequence + 1;
             let mut peers = Vec::new();
             for (address, peer) in self.peers.iter_mut().filter(|(_, peer)| peer.told == from && is_due(peer))
             {
@@ -216,11 +220,11 @@ impl GlobalBroadcast {
                     peer.told = upto;
                     continue;
                 }
-                peer.sequence += 1;
-                peer.under_way = Some((peer.sequence, upto));
-                peers.push((address.clone(), peer.sequence));
+                peer.under_way = Some((sequence, upto));
+                peers.push((address.clone(), sequence));
             }
             if !keys.is_empty() {
+                self.sequence = sequence;
                 self.told_max = self.told_max.max(upto);
                 return Some(Broadcast { peers, keys });
             }

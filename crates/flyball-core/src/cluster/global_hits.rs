@@ -77,6 +77,9 @@ pub struct GlobalHits {
     settings: HitsSettings,
     /// By the owner's address.
     outboxes: BTreeMap<Box<str>, Outbox>,
+    /// Of the next batch, whoever gets it. One count for all owners: an owner that leaves takes its outbox along, and
+    /// when it comes back it still remembers the numbers it has seen.
+    next_sequence: u64,
     /// Pending keys of all outboxes.
     pending: usize,
     undelivered: Undelivered,
@@ -89,6 +92,7 @@ impl GlobalHits {
         Self {
             settings,
             outboxes: BTreeMap::new(),
+            next_sequence: 1,
             pending: 0,
             undelivered: Undelivered { lost: 0, ended: 0 },
             dropped: 0,
@@ -144,7 +148,7 @@ impl GlobalHits {
         let mut batch = None;
         for (owner, outbox) in &mut self.outboxes {
             let before = outbox.pending.len();
-            batch = outbox.due(owner, now, wall, cut, all, &mut self.undelivered);
+            batch = outbox.due(owner, now, wall, cut, all, &mut self.next_sequence, &mut self.undelivered);
             self.pending -= before - outbox.pending.len();
             if batch.is_some() {
                 break;

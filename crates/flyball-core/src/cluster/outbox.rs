@@ -118,7 +118,7 @@ pub enum Unconfirmed {
 pub struct HitsBatch {
     /// The owner's address.
     pub owner: Box<str>,
-    /// Numbers the batches to this owner; the same number is the same batch.
+    /// Rises from one batch to this owner to the next, with gaps; the same number is the same batch.
     pub sequence: u64,
     /// In this order.
     pub items: Vec<(OwnedKey, SentHits)>,
@@ -163,7 +163,6 @@ pub(super) struct Outbox {
     deadline: Option<Instant>,
     /// The oldest first; at most the last is not answered.
     sent: VecDeque<Sent>,
-    next_sequence: u64,
     /// The owner recognises a batch by its number.
     numbers: bool,
     failures: u32,
@@ -177,7 +176,6 @@ impl Outbox {
             pending: key_map(seed),
             deadline: None,
             sent: VecDeque::new(),
-            next_sequence: 1,
             numbers: false,
             failures: 0,
             not_before: Instant(0),
@@ -207,6 +205,7 @@ impl Outbox {
     }
 
     /// The next batch, if one is due. `all` does not wait for the sync interval.
+    #[allow(clippy::too_many_arguments)] // one step, taken in one place
     pub(super) fn due(
         &mut self,
         owner: &str,
@@ -214,6 +213,7 @@ impl Outbox {
         wall: Timestamp,
         cut: Cut,
         all: bool,
+        next_sequence: &mut u64,
         undelivered: &mut Undelivered,
     ) -> Option<HitsBatch> {
         match self.unanswered() {
@@ -242,8 +242,8 @@ impl Outbox {
         if keys.is_empty() {
             return None;
         }
-        let sequence = self.next_sequence;
-        self.next_sequence += 1;
+        let sequence = *next_sequence;
+        *next_sequence += 1;
         let items = items(&keys);
         self.sent.push_back(Sent { sequence, keys, state: SentState::UnderWay });
         while self.sent.len() > ANSWERED_MAX + 1 {
