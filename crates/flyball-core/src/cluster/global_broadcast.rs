@@ -143,14 +143,22 @@ impl GlobalBroadcast {
         }
     }
 
-    /// Who is to be told: all of the own data center but this node itself. A new peer is told what comes from here on.
+    /// Who is to be told: all of the own data center but this node itself. A new peer is told what comes from here on,
+    /// and what nobody was told of yet.
     pub fn set_peers<'a>(&mut self, peers: impl IntoIterator<Item = &'a str>) {
         let mut old = core::mem::take(&mut self.peers);
+        // A mark that nobody was told of keeps its number when its key is marked again.
+        let forgotten = self.marks.keys().next().map_or(self.last_mark, |first| first - 1);
+        let told = self.told_max.max(forgotten);
         for address in peers {
-            let place = old.remove(address).unwrap_or(Place { told: self.last_mark, ..Place::default() });
+            let place = old.remove(address).unwrap_or(Place { told, ..Place::default() });
             self.peers.insert(address.into(), place);
         }
         self.forget_told();
+        if self.peers.values().all(|peer| peer.told == self.last_mark) {
+            // Whom the deadline was for has left. The next mark must set its own, and tell so.
+            (self.ripe, self.deadline) = (self.last_mark, None);
+        }
     }
 
     /// A check with hits was applied to a key this node owns. Tells whether a message is due at another time than it was.
@@ -193,16 +201,21 @@ impl GlobalBroadcast {
         let waiting =
             self.peers.values().filter(|peer| peer.under_way.is_none() && peer.told < self.last_mark);
         let when = waiting.filter_map(|peer| {
-            let ripe = if peer.told < self.ripe { Some(peer.not_before) } else { None };
+            let is_ripe = peer.told < self.ripe || self.is_full();
+            let ripe = if is_ripe { Some(peer.not_before) } else { None };
             ripe.or(self.deadline.map(|deadline| deadline.max(peer.not_before)))
         });
         when.min()
     }
 
+    /// So many marks wait that they leave at once.
+    fn is_full(&self) -> bool {
+        self.last_mark - self.ripe >= self.settings.items_max as u64
+    }
+
     /// The next message to be sent; call until there is none. With `all`, waits are over: the node stops.
     pub fn due(&mut self, now: Instant, all: bool) -> Option<Broadcast> {
-        let many = self.last_mark - self.ripe >= self.settings.items_max as u64;
-        if all || many || self.deadline.is_some_and(|deadline| deadline <= now) {
+        if all || self.is_full() || self.deadline.is_some_and(|deadline| deadline <= now) {
             (self.ripe, self.deadline) = (self.last_mark, None);
         }
         let ripe = self.ripe;

@@ -14,8 +14,8 @@
 //! while a broadcast replaces that bucket. So "what was granted" and "what the bucket says" never differ. It
 //! is held for as long as a decision takes, once for all GLOBAL checks of a call.
 //!
-//! Bounds: `keys_max` pending keys in all; beyond, the oldest key of the fullest outbox makes room and its hits are
-//! counted as dropped. One batch under way per owner.
+//! Bounds: `keys_max` pending keys in all; beyond, the newest key of the fullest outbox makes room and its hits are
+//! counted as dropped. (The oldest would be as good, but taking it moves all others.) One batch under way per owner.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -119,7 +119,7 @@ impl GlobalHits {
             None => self.outboxes.entry(owner.into()).or_insert_with(|| Outbox::new(seed)),
         };
         let first = outbox.pending.is_empty();
-        if outbox.add(key, hits, now, sync_wait) {
+        if outbox.add(key, hits, now, sync_wait, &mut self.undelivered) {
             self.pending += 1;
         }
         let due = first || outbox.pending.len() == items_max;
@@ -130,8 +130,11 @@ impl GlobalHits {
     }
 
     fn make_room(&mut self) {
-        let fullest = self.outboxes.values_mut().max_by_key(|outbox| outbox.pending.len());
-        if fullest.and_then(|outbox| outbox.pending.swap_remove_index(0)).is_some() {
+        while self.pending > self.settings.keys_max {
+            let fullest = self.outboxes.values_mut().max_by_key(|outbox| outbox.pending.len());
+            if fullest.and_then(|outbox| outbox.pending.pop()).is_none() {
+                return;
+            }
             self.pending -= 1;
             self.dropped += 1;
         }
@@ -139,7 +142,7 @@ impl GlobalHits {
 
     /// When [`due`](Self::due) is wanted.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.outboxes.values().filter_map(Outbox::poll_timeout).min()
+        self.outboxes.values().filter_map(|outbox| outbox.poll_timeout(self.settings.items_max)).min()
     }
 
     /// The next batch that is to be sent; call until there is none. With `all`, waits are over: the node stops.
@@ -161,23 +164,34 @@ impl GlobalHits {
     pub fn succeeded(&mut self, owner: &str, sequence: u64, numbers: bool, now: Instant) {
         if let Some(outbox) = self.outboxes.get_mut(owner) {
             outbox.answered(sequence, numbers, now);
+            if outbox.is_over() {
+                self.outboxes.remove(owner);
+            }
         }
     }
 
-    /// The batch was not answered well.
-    pub fn failed(&mut self, owner: &str, sequence: u64, failure: Failure, now: Instant) {
+    /// The batch was not answered well. Tells whether owners have changed since it was cut: then
+    /// [`rehome`](Self::rehome) is to be called once more, for the keys that came back.
+    #[must_use = "hits of a batch that came back wait for who owned them then, until they are rehomed"]
+    pub fn failed(&mut self, owner: &str, sequence: u64, failure: Failure, now: Instant) -> bool {
         let sync_wait = self.settings.sync_wait;
-        let Some(outbox) = self.outboxes.get_mut(owner) else { return };
+        let Some(outbox) = self.outboxes.get_mut(owner) else { return false };
+        let mut moved = false;
         match failure {
             Failure::NotSent | Failure::Answered => {
                 let before = outbox.pending.len();
-                outbox.returned(sequence, now, sync_wait);
+                moved = outbox.returned(sequence, now, sync_wait, &mut self.undelivered);
                 self.pending += outbox.pending.len() - before;
             }
             Failure::Unanswered => {
                 outbox.unanswered_for(sequence, now, sync_wait, &mut self.undelivered);
             }
         }
+        if outbox.is_over() {
+            self.outboxes.remove(owner);
+        }
+        self.make_room();
+        moved
     }
 
     /// What `owner` does not know of `key`. See [`Unconfirmed`].
@@ -204,6 +218,7 @@ impl GlobalHits {
             let stays = view.ring().contains(&owner) && *owner != *view.own_address();
             let mut moved = Vec::new();
             if stays {
+                outbox.stays();
                 let is_elsewhere = |key: &OwnedKey| match view.owner(key.as_key()) {
                     Member::Peer(index) => view.local()[index].grpc_address != *owner,
                     Member::Own => true,

@@ -84,7 +84,13 @@ impl Pending {
         }
     }
 
-    fn then(self, later: Self) -> Self {
+    /// This, and then `later`. When the window of the first was over before the second began, only that is left:
+    /// summed under the first one's time they would be counted in a window that is gone.
+    fn then(self, later: Self, undelivered: &mut Undelivered) -> Self {
+        if later.parts().next().is_some_and(|first| self.has_ended(first.created_at)) {
+            undelivered.ended += 1;
+            return later;
+        }
         if later.reset.is_some() {
             return later;
         }
@@ -167,6 +173,11 @@ pub(super) struct Outbox {
     numbers: bool,
     failures: u32,
     not_before: Instant,
+    /// The owner has left the ring, or some of its keys have, while a batch is under way: if that comes back, its keys
+    /// have to be brought to their owners.
+    moved: bool,
+    /// The owner has left the ring: nothing is sent to it again.
+    departed: bool,
     seed: u64,
 }
 
@@ -179,27 +190,39 @@ impl Outbox {
             numbers: false,
             failures: 0,
             not_before: Instant(0),
+            moved: false,
+            departed: false,
             seed,
         }
     }
 
     /// Adds to what is pending. Tells whether the key is new there.
-    pub(super) fn add(&mut self, key: Key<'_>, later: Pending, now: Instant, sync_wait: Duration) -> bool {
-        if self.deadline.is_none() {
+    pub(super) fn add(
+        &mut self,
+        key: Key<'_>,
+        later: Pending,
+        now: Instant,
+        sync_wait: Duration,
+        undelivered: &mut Undelivered,
+    ) -> bool {
+        if self.deadline.is_none() || self.pending.is_empty() {
             self.deadline = Some(now.saturating_add(sync_wait));
         }
         if let Some(pending) = self.pending.get_mut(&key) {
-            *pending = pending.then(later);
+            *pending = pending.then(later, undelivered);
             return false;
         }
         self.pending.insert(key.into(), later);
         true
     }
 
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+    pub(super) fn poll_timeout(&self, items_max: usize) -> Option<Instant> {
         match self.unanswered() {
             Some(SentState::UnderWay) => None,
             Some(SentState::Again(at)) => Some(at),
+            // Its keys may have gone to other owners, or made room.
+            _ if self.pending.is_empty() => None,
+            _ if self.pending.len() >= items_max => Some(self.not_before),
             _ => self.deadline.map(|deadline| deadline.max(self.not_before)),
         }
     }
@@ -237,7 +260,10 @@ impl Outbox {
         if self.pending.is_empty() || !is_time || (self.not_before > now && !all) {
             return None;
         }
-        let keys = self.cut(wall, cut, undelivered);
+        let mut keys = self.cut(wall, cut, undelivered);
+        while keys.is_empty() && !self.pending.is_empty() {
+            keys = self.cut(wall, cut, undelivered);
+        }
         self.deadline = (!self.pending.is_empty()).then_some(now);
         if keys.is_empty() {
             return None;
@@ -291,22 +317,29 @@ impl Outbox {
         }
     }
 
-    /// The batch certainly was not applied.
-    pub(super) fn returned(&mut self, sequence: u64, now: Instant, sync_wait: Duration) {
+    /// The batch certainly was not applied. Tells whether its keys may have other owners by now.
+    pub(super) fn returned(
+        &mut self,
+        sequence: u64,
+        now: Instant,
+        sync_wait: Duration,
+        undelivered: &mut Undelivered,
+    ) -> bool {
         self.back_off(now, sync_wait);
-        if self.sent.back().is_none_or(|sent| sent.sequence != sequence) {
-            return;
+        if self.unanswered_sequence() != Some(sequence) {
+            return false;
         }
-        let Some(sent) = self.sent.pop_back() else { return };
+        let Some(sent) = self.sent.pop_back() else { return false };
         for (key, earlier) in sent.keys {
             match self.pending.get_mut(&key) {
-                Some(pending) => *pending = earlier.then(*pending),
+                Some(pending) => *pending = earlier.then(*pending, undelivered),
                 None => {
                     self.pending.insert(key, earlier);
                 }
             }
         }
         self.deadline = self.deadline.or(Some(now));
+        core::mem::take(&mut self.moved)
     }
 
     /// Nobody knows whether the batch was applied.
@@ -318,10 +351,13 @@ impl Outbox {
         undelivered: &mut Undelivered,
     ) {
         self.back_off(now, sync_wait);
-        let (numbers, again) = (self.numbers, self.not_before);
-        let Some(sent) = self.sent.back_mut().filter(|sent| sent.sequence == sequence) else { return };
-        if numbers {
-            sent.state = SentState::Again(again);
+        if self.unanswered_sequence() != Some(sequence) {
+            return;
+        }
+        let (again, at) = (self.numbers && !self.departed, self.not_before);
+        let Some(sent) = self.sent.back_mut() else { return };
+        if again {
+            sent.state = SentState::Again(at);
         } else {
             undelivered.lost += sent.keys.len() as u64;
             self.sent.pop_back();
@@ -362,8 +398,18 @@ impl Outbox {
         if let Some(SentState::Again(_)) = self.unanswered() {
             undelivered.lost += self.sent.pop_back().map_or(0, |sent| sent.keys.len() as u64);
         }
-        self.deadline = None;
+        (self.deadline, self.departed, self.moved) = (None, true, true);
         core::mem::replace(&mut self.pending, key_map(self.seed))
+    }
+
+    /// The owner is on the ring, but some of the keys under way to it may have gone to others.
+    pub(super) fn stays(&mut self) {
+        (self.departed, self.moved) = (false, self.is_under_way());
+    }
+
+    /// The owner has left, and nothing waits for its answer.
+    pub(super) fn is_over(&self) -> bool {
+        self.departed && self.is_idle()
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -377,6 +423,11 @@ impl Outbox {
     /// Keys that were sent and not answered.
     pub(super) fn keys_under_way(&self) -> usize {
         if self.is_under_way() { self.sent.back().map_or(0, |sent| sent.keys.len()) } else { 0 }
+    }
+
+    /// The number of the batch that was sent and not answered.
+    fn unanswered_sequence(&self) -> Option<u64> {
+        self.sent.back().filter(|sent| sent.state != SentState::Answered).map(|sent| sent.sequence)
     }
 
     fn unanswered(&self) -> Option<SentState> {

@@ -9,7 +9,7 @@ use super::global_broadcast::Dirty;
 use super::global_hits::GlobalHits;
 use super::outbox::Unconfirmed;
 use crate::algorithm::{Bucket, State, decide};
-use crate::check::{Behavior, Check, Key, Request, Rules, Semantics, Source};
+use crate::check::{Algorithm, Behavior, Check, Key, Request, Rules, Semantics, Source};
 use crate::decision::{Answer, Decision, Status};
 use crate::store::{KeyGuard, Role, Store, StoredKey};
 use crate::time::{Instant, Timestamp};
@@ -56,7 +56,7 @@ impl Replica<'_> {
         let due = match answer {
             Ok(decision) if asked.hits != 0 && self.is_told(&asked, &decision) => {
                 let told = Request { behavior: asked.behavior, ..*request };
-                self.hits.record(owner, &told, asked.created_at, self.ends_at(&asked), self.now)
+                self.hits.record(owner, &told, asked.created_at, self.ends_at(&asked, &decision), self.now)
             }
             _ => false,
         };
@@ -70,9 +70,12 @@ impl Replica<'_> {
             || asked.behavior.has(Behavior::RESET_REMAINING)
     }
 
-    /// When the window of a check that comes now is over.
-    fn ends_at(&self, check: &Check<'_>) -> Timestamp {
-        if check.behavior.has(Behavior::DURATION_IS_GREGORIAN) {
+    /// When the hits of this check mean nothing any more. A token bucket says itself when its window ends, unless it
+    /// was just reset.
+    fn ends_at(&self, check: &Check<'_>, decision: &Decision) -> Timestamp {
+        if check.algorithm == Algorithm::TokenBucket && decision.reset_time != 0 {
+            Timestamp(decision.reset_time)
+        } else if check.behavior.has(Behavior::DURATION_IS_GREGORIAN) {
             let end = self.rules.calendar.end(check.duration, check.created_at, self.rules.semantics);
             Timestamp(end.unwrap_or(check.created_at.ms()))
         } else {
