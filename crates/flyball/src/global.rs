@@ -215,8 +215,8 @@ impl Inner {
             }
             Err(error) => {
                 globals.counts.send_errors.fetch_add(1, Relaxed);
-                globals.hits().failed(&owner, sequence, error.failure, self.shared.now());
-                if peer.is_none() {
+                let moved = globals.hits().failed(&owner, sequence, error.failure, self.shared.now());
+                if moved {
                     self.rehome_hits(&self.cluster.load_full());
                 }
             }
