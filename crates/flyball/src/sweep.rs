@@ -36,11 +36,12 @@ pub(crate) fn spawn(
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            let mut sweep = store.begin_sweep(clock.now());
+            let now = clock.now();
+            let mut sweep = store.begin_sweep(now);
             while sweep.step() && !stop.is_cancelled() {
                 yield_now().await;
             }
-            fallback.sweep(clock.now());
+            fallback.sweep(now);
         }
     });
 }
