@@ -34,17 +34,19 @@ pub mod intake;
 mod method;
 pub mod metrics;
 mod node;
+pub mod overview;
 mod service;
 mod settings;
 pub mod status;
 mod sweep;
+mod top_keys;
 mod trace;
 
 pub use builder::NodeBuilder;
 pub use call::CallContext;
 pub use clock::SystemClock;
 pub use error::CallError;
-pub use flyball_core::store::StoreSettings;
+pub use flyball_core::store::{StoreSettings, StoreStats};
 pub use flyball_core::time::{Clock, FakeClock};
 pub use flyball_core::{
     Algorithm, Answer, Behavior, CheckError, Decision, Key, Request, Rules, Semantics, Source, Status,

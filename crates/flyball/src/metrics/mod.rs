@@ -14,17 +14,19 @@ mod page;
 mod process;
 pub(crate) mod timing;
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use flyball_core::store::{Store, StoreStats};
-use flyball_core::time::Clock;
+use flyball_core::time::{Clock, Timestamp};
 
 use self::counters::{CallTotals, Counters, ErrorKind, Sample, Slot, Tally};
 use self::page::{Labels, Page};
-use self::timing::Timing;
+use self::timing::{Snapshot, Timing};
 use crate::method::Method;
+use crate::top_keys::TopKeys;
 
 /// What the page shows besides the node's own numbers.
 #[derive(Clone, Debug)]
@@ -66,6 +68,8 @@ pub struct Metrics {
     scrapes_running: AtomicU64,
     scrapes_done: AtomicU64,
     store: OnceLock<(Arc<Store>, Arc<dyn Clock>)>,
+    started: OnceLock<(Timestamp, Instant)>,
+    top_refused: TopKeys,
 }
 
 impl Default for Metrics {
@@ -86,12 +90,40 @@ impl Metrics {
             scrapes_running: AtomicU64::new(0),
             scrapes_done: AtomicU64::new(0),
             store: OnceLock::new(),
+            started: OnceLock::new(),
+            top_refused: TopKeys::new(threads, RandomState::new().build_hasher().finish()),
         }
     }
 
     /// Whose buckets the page shows. The first call counts: a node attaches itself when it is built.
     pub(crate) fn attach(&self, store: Arc<Store>, clock: Arc<dyn Clock>) {
+        let _ = self.started.set((clock.now(), Instant::now()));
         let _ = self.store.set((store, clock));
+    }
+
+    /// When the node was built, by its clock and for measuring.
+    pub(crate) fn started(&self) -> Option<(Timestamp, Instant)> {
+        self.started.get().copied()
+    }
+
+    /// The keys that are refused most.
+    pub(crate) fn top_refused(&self) -> &TopKeys {
+        &self.top_refused
+    }
+
+    /// Totals over all threads.
+    pub(crate) fn totals(&self) -> Tally {
+        self.counters.tally()
+    }
+
+    /// Calls of a method, and how long they take.
+    pub(crate) fn calls(&self, method: Method) -> (CallTotals, Snapshot) {
+        (self.counters.calls(method), self.calls[method as usize].snapshot(Instant::now()))
+    }
+
+    /// The version that is shown.
+    pub(crate) fn version(&self) -> &str {
+        &self.options.version
     }
 
     /// The calling thread's counters.
