@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use flyball_core::store::{Role, Store, StoredKey};
 use flyball_core::time::Clock;
-use flyball_core::{Algorithm, Answer, Check, Request, Rules, Source, Timestamp};
+use flyball_core::{Algorithm, Answer, Check, Key, Request, Rules, Source, Status, Timestamp};
 use flyball_proto::convert::{self, Update};
 use flyball_proto::pb;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -174,6 +174,7 @@ impl Inner {
                 answers
             }
         };
+        self.metrics.top_refused().refused(now, refusals(items, &answers));
         let mut responses = Vec::with_capacity(items.len());
         for (item, answer) in items.iter().zip(&answers) {
             let response = match answer {
@@ -290,6 +291,16 @@ impl Inner {
         }
         answer
     }
+}
+
+/// Keys and hits of the items over the limit.
+fn refusals<'i>(
+    items: &'i [pb::RateLimitReq],
+    answers: &'i [Option<Answer>],
+) -> impl Iterator<Item = (Key<'i>, i64)> + Clone {
+    let over = |answer: &Option<Answer>| matches!(answer, Some(Ok(it)) if it.status == Status::OverLimit);
+    let refused = items.iter().zip(answers).filter(move |(item, answer)| item.hits > 0 && over(answer));
+    refused.map(|(item, _)| (convert::request(item).key, item.hits))
 }
 
 /// How the items of a call are judged, and where that is noted.
