@@ -206,5 +206,10 @@ mod tests {
         let no_openapi = HttpOptions { openapi: false, ..HttpOptions::default() };
         assert_eq!(ask("/openapi.json", &no_openapi), Target::Unknown);
         assert_eq!(ask("/readyz", &no_openapi), Target::Serve(Route::Readyz));
+        let with_admin = HttpOptions { admin: AdminAccess::Everybody, ..HttpOptions::default() };
+        for (uri, view) in [("/", View::Page), ("/?a=1", View::Page), ("/v1/admin/peers", View::Peers)] {
+            assert_eq!(ask(uri, &with_admin), Target::Serve(Route::Admin(view)));
+            assert_eq!(ask(uri, &HttpOptions::default()), Target::Unknown);
+        }
     }
 }
