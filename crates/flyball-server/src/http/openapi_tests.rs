@@ -64,6 +64,7 @@ fn fits(document: &Value, schema: &Value, value: &Value) -> bool {
 fn is_a(name: &Value, value: &Value) -> bool {
     match name.as_str().unwrap() {
         "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
         "string" => value.is_string(),
         "number" => value.is_number(),
         "integer" => value.is_i64() || value.is_u64(),
