@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, HostFacts, TracingLevel};
 use crate::grpc::{GrpcOptions, GrpcServer, Health};
-use crate::http::{self, HttpOptions, HttpService};
+use crate::http::{self, AdminAccess, HttpOptions, HttpService};
 use crate::listen::{self, ListenError, Purpose};
 use crate::shutdown::{Signal, Signals};
 use crate::telemetry::traces::{Traces, TracesError};
@@ -109,7 +109,7 @@ impl Daemon {
         let drain = CancellationToken::new();
         let grpc = GrpcServer::new(&node, &grpc_options(&config)).await;
         let health = grpc.health();
-        let http = HttpService::new(node.clone(), http_options(&config));
+        let http = HttpService::new(node.clone(), http_options(&config, http_address));
         let mut servers = JoinSet::new();
         servers.spawn(grpc.run(grpc_listener, drain.clone()));
         servers.spawn(http::serve(http_listener, http, drain.clone()));
@@ -229,8 +229,12 @@ fn grpc_options(config: &Config) -> GrpcOptions {
     }
 }
 
-fn http_options(config: &Config) -> HttpOptions {
-    HttpOptions { health_routes: config.http.health_routes, openapi: config.http.openapi }
+fn http_options(config: &Config, bound: SocketAddr) -> HttpOptions {
+    HttpOptions {
+        health_routes: config.http.health_routes,
+        openapi: config.http.openapi,
+        admin: AdminAccess::new(config.http.admin, &config.http.address, bound),
+    }
 }
 
 fn trace_level(level: TracingLevel) -> TraceLevel {

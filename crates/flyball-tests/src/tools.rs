@@ -13,6 +13,8 @@ pub enum Tool {
     Replay,
     /// curl.
     Curl,
+    /// The browser of the admin page.
+    Chromium,
     /// grpcurl.
     Grpcurl,
     /// The Go program in `tools/go/client`, which uses the original's own client library.
@@ -35,6 +37,7 @@ impl Tool {
         match self {
             Self::Flyball => "FLYBALL_TEST_FLYBALL",
             Self::Replay => "FLYBALL_TEST_REPLAY",
+            Self::Chromium => "FLYBALL_TEST_CHROMIUM",
             Self::Curl => "FLYBALL_TEST_CURL",
             Self::Grpcurl => "FLYBALL_TEST_GRPCURL",
             Self::GoClient => "FLYBALL_TEST_GOCLIENT",

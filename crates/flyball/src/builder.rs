@@ -110,6 +110,7 @@ impl NodeBuilder {
             draining: AtomicBool::new(false),
             closing,
         });
+        inner.metrics.attach_node(Arc::downgrade(&inner));
         global::spawn(Arc::clone(&inner));
         Node::from(inner)
     }

@@ -22,7 +22,7 @@ use crate::error::CallError;
 use crate::membership::Cluster;
 use crate::metrics::counters::{ErrorKind, Tally};
 use crate::peers::peer::{ForwardError, Peer, Reply};
-use crate::service::{DEADLINE_EVERY, Inner, Judged, too_late};
+use crate::service::{DEADLINE_EVERY, Inner, Judged, refusal, too_late};
 
 /// Metadata entry of an answer that came from the key's owner: its address.
 const OWNER: &str = "owner";
@@ -247,6 +247,9 @@ impl Inner {
                 (0..own.len()).map(&mut one).collect()
             }
         };
+        let refused =
+            answers.iter().enumerate().filter_map(|(place, answer)| refusal(&request(place), answer));
+        self.metrics.top_refused().refused(now, refused);
         for (place, answer) in answers.iter().enumerate() {
             walk.responses[own[place] as usize] = match answer {
                 Some(answer) => convert::answer(answer, request(place).key, source),
@@ -289,6 +292,9 @@ impl Inner {
         if due {
             self.globals.wake.notify_one();
         }
+        let refused =
+            answers.iter().enumerate().filter_map(|(place, answer)| refusal(&request(place), answer));
+        self.metrics.top_refused().refused(walk.now, refused);
         for (place, answer) in answers.iter().enumerate() {
             let Some(answer) = answer else { continue };
             match answer {
@@ -296,7 +302,7 @@ impl Inner {
                 Err(error) => walk.tally.error((*error).into()),
             }
             let mut response = convert::answer(answer, request(place).key, Judge::Replica);
-            if answer.is_ok_and(|_| true) || answer.is_err_and(|error| !error.is_validation()) {
+            if !answer.is_err_and(|error| error.is_validation()) {
                 response.metadata.insert(OWNER.to_owned(), owner(place).to_owned());
             }
             walk.responses[replicas[place].0 as usize] = response;

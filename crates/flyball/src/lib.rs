@@ -38,11 +38,13 @@ mod membership;
 mod method;
 pub mod metrics;
 mod node;
+pub mod overview;
 mod peers;
 mod service;
 mod settings;
 pub mod status;
 mod sweep;
+mod top_keys;
 mod trace;
 
 pub use builder::NodeBuilder;
@@ -52,7 +54,7 @@ pub use error::CallError;
 pub use flyball_core::cluster::{
     BatchSettings, BroadcastSettings, HealthSettings, HitsSettings, PeerInfo, RingSettings, Unreachable,
 };
-pub use flyball_core::store::StoreSettings;
+pub use flyball_core::store::{StoreSettings, StoreStats};
 pub use flyball_core::time::{Clock, FakeClock};
 pub use flyball_core::{
     Algorithm, Answer, Behavior, CheckError, Decision, Key, Request, Rules, Semantics, Source, Status,

@@ -6,7 +6,7 @@
 //! begun keep theirs. Changes are made one at a time and are never waited for by a request.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use flyball_core::cluster::{PeerInfo, View};
 
@@ -26,13 +26,15 @@ pub(crate) struct Cluster {
     pub(crate) view: View,
     /// As [`View::local`]; nobody at the node's own place.
     peers: Box<[Option<Arc<Peer>>]>,
+    /// The part of all keys that each of them owns; counted when somebody asks.
+    shares: OnceLock<Box<[f64]>>,
 }
 
 impl Cluster {
     /// A node by itself.
     pub(crate) fn alone(view: View) -> Self {
         let peers = view.local().iter().map(|_| None).collect();
-        Self { view, peers }
+        Self { view, peers, shares: OnceLock::new() }
     }
 
     /// The peer with this index in the view; nobody for the node's own.
@@ -45,6 +47,11 @@ impl Cluster {
         let index =
             self.view.local().binary_search_by(|peer| peer.grpc_address.as_str().cmp(address)).ok()?;
         self.peer(index)
+    }
+
+    /// The part of all keys that each node of the own data center owns, by its index in the view.
+    pub(crate) fn shares(&self) -> &[f64] {
+        self.shares.get_or_init(|| self.view.ring().shares())
     }
 
     /// All peers of the own data center but the node itself.
@@ -117,6 +124,6 @@ impl Inner {
             })
         };
         let peers = view.local().iter().enumerate().map(place).collect();
-        Cluster { view, peers }
+        Cluster { view, peers, shares: OnceLock::new() }
     }
 }

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use flyball_core::cluster::{Member, Seen, Stamp, Told, take_news};
 use flyball_core::store::{Role, Store, StoredKey};
 use flyball_core::time::Clock;
-use flyball_core::{Algorithm, Answer, Behavior, Check, Request, Rules, Source, Timestamp};
+use flyball_core::{Algorithm, Answer, Behavior, Check, Key, Request, Rules, Source, Status, Timestamp};
 use flyball_proto::convert::{self, Update};
 use flyball_proto::pb;
 use tokio_util::sync::CancellationToken;
@@ -278,6 +278,9 @@ impl Inner {
                 answers
             }
         };
+        let refused =
+            answers.iter().enumerate().filter_map(|(index, answer)| refusal(&request(index), answer));
+        self.metrics.top_refused().refused(now, refused);
         let mut responses = Vec::with_capacity(items.len());
         for (item, answer) in items.iter().zip(&answers) {
             let response = match answer {
@@ -427,6 +430,12 @@ impl Inner {
 pub(crate) fn too_late(tally: &mut Tally) -> pb::RateLimitResp {
     tally.error(ErrorKind::Timeout);
     convert::item_error(format!("Error while iterating request items: {}", CallError::DeadlineExceeded))
+}
+
+/// Key and hits of an item over the limit.
+pub(crate) fn refusal<'r>(request: &Request<'r>, answer: &Option<Answer>) -> Option<(Key<'r>, i64)> {
+    let over = matches!(answer, Some(Ok(decision)) if decision.status == Status::OverLimit);
+    (over && request.hits > 0).then_some((request.key, request.hits))
 }
 
 /// How the items of a call are judged, and where that is noted.

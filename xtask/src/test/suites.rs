@@ -58,7 +58,15 @@ pub static SUITES: &[Suite] = &[
     Suite {
         name: "real",
         about: "recorded answers, real clients and real components against the running binary",
-        tools: &[Tool::Curl, Tool::Python, Tool::Gubernator, Tool::Grpcurl, Tool::GoClient, Tool::Jaeger],
+        tools: &[
+            Tool::Curl,
+            Tool::Chromium,
+            Tool::Python,
+            Tool::Gubernator,
+            Tool::Grpcurl,
+            Tool::GoClient,
+            Tool::Jaeger,
+        ],
         run: real,
     },
     Suite {

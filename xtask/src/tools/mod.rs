@@ -31,6 +31,8 @@ pub enum Tool {
     H2load,
     /// A plain HTTP client.
     Curl,
+    /// The browser that the admin page is shown in.
+    Chromium,
     /// An interpreter with grpcio, and client code generated from our own `.proto` files.
     Python,
     /// The original, v2.21.0, with its load tool.

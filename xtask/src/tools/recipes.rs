@@ -34,6 +34,7 @@ impl Recipe<'_> {
             Tool::Nightly => self.nightly(),
             Tool::H2load => self.apt("h2load", "nghttp2-client", "H2LOAD"),
             Tool::Curl => self.apt("curl", "curl", "CURL"),
+            Tool::Chromium => self.chromium(),
             Tool::Python => self.python(),
             Tool::Gubernator => self.gubernator(),
             Tool::Grpcurl => self.grpcurl(),
@@ -74,6 +75,14 @@ impl Recipe<'_> {
             Some(path) => one(key, path),
             None => bail!("{package} is installed, and there is still no {program} on the PATH"),
         }
+    }
+
+    fn chromium(&self) -> Result<Paths> {
+        if find_on_path("chromium").is_none() {
+            // Without a font the page is a page of boxes.
+            self.apt_install("fonts-dejavu-core")?;
+        }
+        self.apt("chromium", "chromium", "CHROMIUM")
     }
 
     fn apt_install(&self, package: &str) -> Result<()> {

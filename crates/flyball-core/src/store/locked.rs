@@ -32,6 +32,8 @@ const SWEEP_ROUNDS_MAX: usize = 1 << 16;
 pub struct Store {
     pub(super) shards: Box<[Mutex<Shard>]>,
     pub(super) keys: KeySpace,
+    bytes_max: usize,
+    entries_max: Option<usize>,
 }
 
 impl fmt::Debug for Store {
@@ -55,7 +57,17 @@ impl Store {
                 seed: settings.seed.wrapping_add(index as u64),
             }))
         });
-        Self { shards: shards.collect(), keys: KeySpace::new(settings.semantics, settings.seed) }
+        Self {
+            shards: shards.collect(),
+            keys: KeySpace::new(settings.semantics, settings.seed),
+            bytes_max: settings.bytes_max,
+            entries_max: settings.entries_max,
+        }
+    }
+
+    /// The bounds it was made with: bytes and entries.
+    pub fn bounds(&self) -> (usize, Option<usize>) {
+        (self.bytes_max, self.entries_max)
     }
 
     /// Decides `check` and keeps the bucket that results, in one step that no other check of the key can come

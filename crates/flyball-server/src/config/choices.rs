@@ -35,6 +35,19 @@ choice! {
 }
 
 choice! {
+    /// Whether the admin page is served.
+    AdminSwitch {
+        /// On a listener that only this machine reaches.
+        #[default]
+        Auto = "auto",
+        /// On any listener, under any name.
+        On = "on",
+        /// Not at all.
+        Off = "off",
+    }
+}
+
+choice! {
     /// How peers are found.
     PeerDiscovery {
         /// Not at all: a cluster of one.

@@ -49,7 +49,9 @@ mod tests;
 use std::time::Duration;
 
 pub use args::ServeArgs;
-pub use choices::{LogFormat, LogLevel, MetricFlags, PeerDiscovery, PeerPicker, PickerHash, TracingLevel};
+pub use choices::{
+    AdminSwitch, LogFormat, LogLevel, MetricFlags, PeerDiscovery, PeerPicker, PickerHash, TracingLevel,
+};
 pub use convert::HostFacts;
 pub(crate) use error::without_credentials;
 pub use error::{ConfigError, Problem, Warning};
@@ -129,6 +131,8 @@ pub struct Http {
     pub health_routes: bool,
     /// Serve `/openapi.json`.
     pub openapi: bool,
+    /// Serve the admin page and its JSON.
+    pub admin: AdminSwitch,
 }
 
 /// Who this node is.

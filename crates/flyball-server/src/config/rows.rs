@@ -65,7 +65,7 @@ fn wait_ceiling(config: &mut Config, text: &str) -> Result<(), String> {
 }
 
 /// In the order of the reference page.
-pub(super) const ROWS: [Setting; 38] = [
+pub(super) const ROWS: [Setting; 39] = [
     Setting::new(
         Rules,
         "semantics",
@@ -186,6 +186,17 @@ pub(super) const ROWS: [Setting; 38] = [
     )
     .default("true")
     .flag("http-openapi"),
+    Setting::new(
+        Addresses,
+        "http.admin",
+        &["FLYBALL_HTTP_ADMIN"],
+        field!(http.admin),
+        "Serve the admin page at `/` and its JSON under `/v1/admin/`. It changes nothing, but it shows keys. `auto` \
+         serves it on a loopback address only, and only to requests for `localhost`, a loopback address or the \
+         configured host; `on` serves it to everybody who reaches the listener, under any name.",
+    )
+    .default("auto")
+    .flag("http-admin"),
     Setting::new(
         Addresses,
         "node.advertise_address",

@@ -12,6 +12,7 @@ use super::json::error_body;
 pub(super) type Answer = Response<Full<Bytes>>;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Answer {
@@ -24,6 +25,11 @@ fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>)
 /// A document.
 pub(super) fn json(body: impl Into<Bytes>) -> Answer {
     answer(StatusCode::OK, JSON, body)
+}
+
+/// A page for a browser.
+pub(super) fn html(page: &'static str) -> Answer {
+    answer(StatusCode::OK, HTML, page)
 }
 
 /// The good answer of an API call. The second header is the trace of the gRPC connection that the original has
@@ -67,7 +73,7 @@ pub(super) fn redirect(method: &Method, location: &str) -> Answer {
     };
     let mut answer = if method == Method::GET || method == Method::HEAD {
         let page = format!("<a href=\"{}\">Temporary Redirect</a>.\n\n", html_escape(location));
-        answer(StatusCode::TEMPORARY_REDIRECT, HeaderValue::from_static("text/html; charset=utf-8"), page)
+        answer(StatusCode::TEMPORARY_REDIRECT, HTML, page)
     } else {
         let mut answer = Response::new(Full::default());
         *answer.status_mut() = StatusCode::TEMPORARY_REDIRECT;

@@ -6,7 +6,7 @@
 //! connection, `route` decides what it asks for, [`HttpService`] asks the node (in this process: there is no
 //! inner gRPC connection), `json` and `answer` write what came of it.
 //!
-//! No web framework: there are eight routes, all with fixed paths, and every rule about them that a framework
+//! No web framework: there are a dozen routes, all with fixed paths, and every rule about them that a framework
 //! brings along (405 for a wrong method, merged slashes, its own error bodies) would have to be undone.
 //!
 //! | bound | value | at the bound |
@@ -18,6 +18,7 @@
 //! | time for a header section, and between requests | [`serve::HEADER_WITHIN`] | the connection is closed |
 //! | connections | [`serve::CONNECTIONS_MAX`] | later ones wait to be accepted |
 
+mod admin;
 mod answer;
 mod deadline;
 pub mod json;
@@ -27,22 +28,25 @@ mod route;
 pub mod serve;
 mod service;
 
+pub use admin::AdminAccess;
 pub use serve::serve;
 pub use service::{BODY_BYTES_MAX, BODY_WITHIN, HttpService};
 
-/// Which of the additions to the original's routes are served. All are by default.
+/// Which of the additions to the original's routes are served. All but the admin page are by default.
 ///
 /// Rules for JSON are not an option of their own: they follow the semantics of the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpOptions {
     /// `/healthz`, `/livez` and `/readyz`.
     pub health_routes: bool,
     /// `/openapi.json`.
     pub openapi: bool,
+    /// `/` and `/v1/admin/…`.
+    pub admin: AdminAccess,
 }
 
 impl Default for HttpOptions {
     fn default() -> Self {
-        Self { health_routes: true, openapi: true }
+        Self { health_routes: true, openapi: true, admin: AdminAccess::Off }
     }
 }

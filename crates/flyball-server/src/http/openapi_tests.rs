@@ -5,7 +5,12 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 
 use super::DOCUMENT;
-use crate::http::{HttpOptions, HttpService};
+use crate::http::{AdminAccess, HttpOptions, HttpService};
+
+/// Everything is served.
+fn options() -> HttpOptions {
+    HttpOptions { admin: AdminAccess::Everybody, ..HttpOptions::default() }
+}
 
 fn document() -> Value {
     serde_json::from_str(DOCUMENT).unwrap()
@@ -59,6 +64,7 @@ fn fits(document: &Value, schema: &Value, value: &Value) -> bool {
 fn is_a(name: &Value, value: &Value) -> bool {
     match name.as_str().unwrap() {
         "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
         "string" => value.is_string(),
         "number" => value.is_number(),
         "integer" => value.is_i64() || value.is_u64(),
@@ -106,7 +112,7 @@ async fn ask(service: &HttpService, method: &str, path: &str, headers: &[(&str, 
 #[tokio::test]
 async fn real_answers_are_as_described() {
     let node = Node::builder().build();
-    let service = HttpService::new(node.clone(), HttpOptions::default());
+    let service = HttpService::new(node.clone(), options());
     let check = r#"{"requests":[{"name":"n","unique_key":"k","hits":1,"limit":1,"duration":60000},{}]}"#;
     let many = format!(r#"{{"requests":[{}{{}}]}}"#, "{},".repeat(1_000));
     let large = format!(r#"{{"requests":[{{"name":"{}"}}]}}"#, "n".repeat(1_100_000));
@@ -137,6 +143,16 @@ async fn real_answers_are_as_described() {
         assert_eq!(ask(&service, "GET", path, &[], "").await, 200);
         assert_eq!(ask(&service, "POST", path, &[], "").await, 501);
     }
+    for path in ["", "overview", "peers", "top", "global", "store"] {
+        let path = if path.is_empty() { "/".to_owned() } else { format!("/v1/admin/{path}") };
+        assert_eq!(ask(&service, "GET", &path, &[], "").await, 200);
+        assert_eq!(ask(&service, "POST", &path, &[], "").await, 501);
+        let admin = AdminAccess::ThisMachine("".into());
+        let strict = HttpService::new(node.clone(), HttpOptions { admin, ..HttpOptions::default() });
+        assert_eq!(ask(&strict, "GET", &path, &[], "").await, 403);
+        let off = HttpService::new(node.clone(), HttpOptions::default());
+        assert_eq!(ask(&off, "GET", &path, &[], "").await, 404);
+    }
     node.close().await;
     for path in ["/v1/HealthCheck", "/v1/LiveCheck", "/readyz"] {
         assert_eq!(ask(&service, "GET", path, &[], "").await, 503);
@@ -145,7 +161,7 @@ async fn real_answers_are_as_described() {
 
 #[tokio::test]
 async fn every_path_in_it_is_served() {
-    let service = HttpService::new(Node::builder().build(), HttpOptions::default());
+    let service = HttpService::new(Node::builder().build(), options());
     for (path, item) in document()["paths"].as_object().unwrap() {
         for method in item.as_object().unwrap().keys() {
             let request = Request::builder().method(&*method.to_uppercase()).uri(path);

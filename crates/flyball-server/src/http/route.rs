@@ -7,6 +7,7 @@
 use http::{HeaderMap, Method, Uri, header};
 
 use super::HttpOptions;
+use super::admin::{AdminAccess, View};
 use super::path::{clean, unescape};
 
 /// Everything that is served.
@@ -20,6 +21,7 @@ pub(super) enum Route {
     Livez,
     Readyz,
     OpenApi,
+    Admin(View),
 }
 
 /// What to do with a request.
@@ -35,8 +37,7 @@ pub(super) enum Target {
 }
 
 impl Route {
-    fn at(path: &[u8], options: HttpOptions) -> Option<Self> {
-        // `/` is unknown, as in the original, until there is a page for it.
+    fn at(path: &[u8], options: &HttpOptions) -> Option<Self> {
         Some(match path {
             b"/v1/GetRateLimits" => Self::RateLimits,
             b"/v1/HealthCheck" => Self::HealthCheck,
@@ -46,6 +47,7 @@ impl Route {
             b"/livez" if options.health_routes => Self::Livez,
             b"/readyz" if options.health_routes => Self::Readyz,
             b"/openapi.json" if options.openapi => Self::OpenApi,
+            _ if options.admin != AdminAccess::Off => Self::Admin(View::at(path)?),
             _ => return None,
         })
     }
@@ -64,14 +66,14 @@ impl Route {
             Self::RateLimits => is(Method::POST),
             Self::HealthCheck | Self::LiveCheck => is(Method::GET) || (form && is(Method::POST)),
             Self::Metrics => true,
-            Self::Healthz | Self::Livez | Self::Readyz | Self::OpenApi => {
+            Self::Healthz | Self::Livez | Self::Readyz | Self::OpenApi | Self::Admin(_) => {
                 *method == Method::GET || *method == Method::HEAD
             }
         }
     }
 }
 
-pub(super) fn target(method: &Method, uri: &Uri, headers: &HeaderMap, options: HttpOptions) -> Target {
+pub(super) fn target(method: &Method, uri: &Uri, headers: &HeaderMap, options: &HttpOptions) -> Target {
     let path = uri.path();
     if !path.starts_with('/') {
         return Target::Malformed;
@@ -105,7 +107,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let request = request.body(()).unwrap();
-        target(request.method(), request.uri(), request.headers(), HttpOptions::default())
+        target(request.method(), request.uri(), request.headers(), &HttpOptions::default())
     }
 
     #[test]
@@ -192,17 +194,22 @@ mod tests {
 
     #[test]
     fn what_is_switched_off_is_unknown() {
-        let ask = |uri: &'static str, options| {
+        let ask = |uri: &'static str, options: &HttpOptions| {
             target(&Method::GET, &Uri::from_static(uri), &HeaderMap::new(), options)
         };
         let no_health = HttpOptions { health_routes: false, ..HttpOptions::default() };
         for uri in ["/healthz", "/livez", "/readyz"] {
-            assert_eq!(ask(uri, no_health), Target::Unknown);
+            assert_eq!(ask(uri, &no_health), Target::Unknown);
         }
-        assert_eq!(ask("/openapi.json", no_health), Target::Serve(Route::OpenApi));
-        assert_eq!(ask("/v1/HealthCheck", no_health), Target::Serve(Route::HealthCheck));
+        assert_eq!(ask("/openapi.json", &no_health), Target::Serve(Route::OpenApi));
+        assert_eq!(ask("/v1/HealthCheck", &no_health), Target::Serve(Route::HealthCheck));
         let no_openapi = HttpOptions { openapi: false, ..HttpOptions::default() };
-        assert_eq!(ask("/openapi.json", no_openapi), Target::Unknown);
-        assert_eq!(ask("/readyz", no_openapi), Target::Serve(Route::Readyz));
+        assert_eq!(ask("/openapi.json", &no_openapi), Target::Unknown);
+        assert_eq!(ask("/readyz", &no_openapi), Target::Serve(Route::Readyz));
+        let with_admin = HttpOptions { admin: AdminAccess::Everybody, ..HttpOptions::default() };
+        for (uri, view) in [("/", View::Page), ("/?a=1", View::Page), ("/v1/admin/peers", View::Peers)] {
+            assert_eq!(ask(uri, &with_admin), Target::Serve(Route::Admin(view)));
+            assert_eq!(ask(uri, &HttpOptions::default()), Target::Unknown);
+        }
     }
 }

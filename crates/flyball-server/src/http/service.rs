@@ -19,7 +19,7 @@ use tonic::Code;
 use super::answer::{self, Answer};
 use super::json::{self, Decoded};
 use super::route::{self, Route, Target};
-use super::{HttpOptions, openapi};
+use super::{HttpOptions, admin, openapi};
 
 /// The largest body that is read, in bytes. Larger than the largest message, because JSON is wordier than protobuf
 /// and because what a request carries in unknown fields does not count.
@@ -50,7 +50,7 @@ impl HttpService {
         B::Error: Into<BoxError>,
     {
         let (head, body) = request.into_parts();
-        let route = match route::target(&head.method, &head.uri, &head.headers, self.options) {
+        let route = match route::target(&head.method, &head.uri, &head.headers, &self.options) {
             Target::Serve(route) => route,
             Target::Redirect(location) => return answer::redirect(&head.method, &location),
             Target::WrongMethod => return answer::error(Code::Unimplemented, "Method Not Allowed"),
@@ -69,6 +69,9 @@ impl HttpService {
                 answer::text(StatusCode::SERVICE_UNAVAILABLE, "not ready: the node is shutting down")
             }
             Route::OpenApi => answer::json(openapi::DOCUMENT),
+            Route::Admin(view) => {
+                admin::answer(&self.options.admin, view, &self.node, &head.uri, &head.headers)
+            }
         }
     }
 

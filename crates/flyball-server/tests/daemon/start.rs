@@ -1,7 +1,9 @@
 //! What a daemon is once it has started, and why one does not start.
 
+use std::net::SocketAddr;
+
 use flyball_server::Daemon;
-use flyball_server::config::HostPort;
+use flyball_server::config::{AdminSwitch, HostPort};
 use flyball_server::daemon::Exit;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -85,5 +87,27 @@ async fn http_additions_can_be_switched_off() {
     for path in ["/healthz", "/livez", "/readyz", "/openapi.json"] {
         let answer = http_get(daemon.http_address(), path).await.unwrap();
         assert_eq!(answer, (404, r#"{"code":5,"message":"Not Found","details":[]}"#.to_owned()), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_admin_page_is_on_by_itself_where_only_this_machine_listens() {
+    for (host, switch, status) in [
+        ("localhost", AdminSwitch::Auto, 403),
+        ("localhost", AdminSwitch::On, 200),
+        ("localhost", AdminSwitch::Off, 404),
+        ("0.0.0.0", AdminSwitch::Auto, 404),
+        ("0.0.0.0", AdminSwitch::On, 200),
+    ] {
+        let mut config = config();
+        // The request says `Host: t`.
+        config.http.address.host = host.into();
+        config.http.admin = switch;
+        let daemon = start(config).await;
+        let port = daemon.http_address().port();
+        for path in ["/", "/v1/admin/peers"] {
+            let answer = http_get(SocketAddr::from(([127, 0, 0, 1], port)), path).await.unwrap();
+            assert_eq!(answer.0, status, "{host} {switch:?} {path}: {}", answer.1);
+        }
     }
 }

@@ -202,6 +202,15 @@ impl CallTotals {
     }
 }
 
+/// A number of the calling thread, likely another one than that of any other thread.
+#[inline]
+pub(crate) fn thread_hash() -> u64 {
+    thread_local!(static ANCHOR: u8 = const { 0 });
+    let address = ANCHOR.with(|anchor| std::ptr::from_ref(anchor).addr());
+    // Thread-locals of different threads lie pages apart; a multiplication spreads those bits upwards.
+    (address as u64 >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+}
+
 /// All slots of a node.
 #[derive(Debug)]
 pub(crate) struct Counters {
@@ -218,11 +227,7 @@ impl Counters {
     /// The calling thread's slot.
     #[inline]
     pub(crate) fn slot(&self) -> &Slot {
-        thread_local!(static ANCHOR: u8 = const { 0 });
-        let address = ANCHOR.with(|anchor| std::ptr::from_ref(anchor).addr());
-        // Thread-locals of different threads lie pages apart; a multiplication spreads those bits upwards.
-        let hash = (address as u64 >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        &self.slots[hash as usize & (self.slots.len() - 1)]
+        &self.slots[thread_hash() as usize & (self.slots.len() - 1)]
     }
 
     pub(crate) fn calls(&self, method: Method) -> CallTotals {

@@ -9,22 +9,26 @@
 //! values come from fixed lists, so the number of series is bounded. A labelled family is absent until its
 //! first use; families of cluster work that a node alone never does are present at zero.
 
+mod cluster;
 pub(crate) mod counters;
 mod page;
 mod process;
 pub(crate) mod timing;
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use flyball_core::store::{Store, StoreStats};
-use flyball_core::time::Clock;
+use flyball_core::time::{Clock, Timestamp};
 
 use self::counters::{CallTotals, Counters, ErrorKind, Sample, Slot, Tally};
 use self::page::{Labels, Page};
-use self::timing::Timing;
+use self::timing::{Snapshot, Timing};
 use crate::method::Method;
+use crate::service::Inner;
+use crate::top_keys::TopKeys;
 
 /// What the page shows besides the node's own numbers.
 #[derive(Clone, Debug)]
@@ -66,6 +70,10 @@ pub struct Metrics {
     scrapes_running: AtomicU64,
     scrapes_done: AtomicU64,
     store: OnceLock<(Arc<Store>, Arc<dyn Clock>)>,
+    started: OnceLock<(Timestamp, Instant)>,
+    /// Whose peers the page shows.
+    node: OnceLock<Weak<Inner>>,
+    top_refused: TopKeys,
 }
 
 impl Default for Metrics {
@@ -86,12 +94,46 @@ impl Metrics {
             scrapes_running: AtomicU64::new(0),
             scrapes_done: AtomicU64::new(0),
             store: OnceLock::new(),
+            started: OnceLock::new(),
+            node: OnceLock::new(),
+            top_refused: TopKeys::new(threads, RandomState::new().build_hasher().finish()),
         }
     }
 
     /// Whose buckets the page shows. The first call counts: a node attaches itself when it is built.
     pub(crate) fn attach(&self, store: Arc<Store>, clock: Arc<dyn Clock>) {
+        let _ = self.started.set((clock.now(), Instant::now()));
         let _ = self.store.set((store, clock));
+    }
+
+    /// Whose peers the page shows. Weak: the node owns its metrics.
+    pub(crate) fn attach_node(&self, node: Weak<Inner>) {
+        let _ = self.node.set(node);
+    }
+
+    /// When the node was built, by its clock and for measuring.
+    pub(crate) fn started(&self) -> Option<(Timestamp, Instant)> {
+        self.started.get().copied()
+    }
+
+    /// The keys that are refused most.
+    pub(crate) fn top_refused(&self) -> &TopKeys {
+        &self.top_refused
+    }
+
+    /// Totals over all threads.
+    pub(crate) fn totals(&self) -> Tally {
+        self.counters.tally()
+    }
+
+    /// Calls of a method, and how long they take.
+    pub(crate) fn calls(&self, method: Method) -> (CallTotals, Snapshot) {
+        (self.counters.calls(method), self.calls[method as usize].snapshot(Instant::now()))
+    }
+
+    /// The version that is shown.
+    pub(crate) fn version(&self) -> &str {
+        &self.options.version
     }
 
     /// The calling thread's counters.
@@ -137,7 +179,8 @@ impl Metrics {
         if let Some((store, _)) = self.store.get() {
             buckets(&mut page, &stats(store));
         }
-        cluster(&mut page, &tally);
+        let node = self.node.get().and_then(Weak::upgrade);
+        cluster::cluster(&mut page, &tally, node.as_deref());
         self.own(&mut page, &tally);
         self.scrapes(&mut page);
         if self.options.process {
@@ -148,11 +191,12 @@ impl Metrics {
 
     fn checks(&self, page: &mut Page, calls: &[(Method, CallTotals)], tally: &Tally) {
         let decided = tally.token + tally.leaky;
-        let local: Labels<'_> = &[("calltype", "local")];
+        let kinds: [(Labels<'_>, u64); 2] =
+            [(&[("calltype", "global")], tally.replica), (&[("calltype", "local")], decided)];
         page.counters(
             "gubernator_getratelimit_counter",
-            "Checks decided, by how: local means as the owner of the key.",
-            (decided > 0).then_some((local, decided)),
+            "Checks decided, by how: local means as the owner of the key, global on a copy of its bucket.",
+            kinds.into_iter().filter(|(_, count)| *count > 0),
         );
         let errors = ErrorKind::ALL.map(|kind| ([("error", kind.label())], tally.errors[kind as usize]));
         page.counters(
@@ -326,34 +370,5 @@ fn buckets(page: &mut Page, stats: &StoreStats) {
         "flyball_oversized_total",
         "Buckets not kept because their key alone is more than a shard may use.",
         stats.oversized,
-    );
-}
-
-/// Work that only a node with peers does, so zero here.
-fn cluster(page: &mut Page, tally: &Tally) {
-    let nothing = || {
-        let labels: Labels<'_> = &[];
-        [(labels, 0, Timing::default().snapshot(Instant::now()))]
-    };
-    page.summaries(
-        "gubernator_broadcast_duration",
-        "Seconds per round of telling peers about GLOBAL keys.",
-        &[0.5, 0.99],
-        nothing(),
-    );
-    page.counter("gubernator_broadcast_errors", "Peers that could not be told about GLOBAL keys.", 0);
-    page.gauge("gubernator_global_queue_length", "GLOBAL keys that peers are yet to be told about.", 0.0);
-    page.summaries(
-        "gubernator_global_send_duration",
-        "Seconds per round of sending GLOBAL hits to their owners.",
-        &[0.5, 0.99],
-        nothing(),
-    );
-    page.counter("gubernator_global_send_errors", "Sends of GLOBAL hits that failed.", 0);
-    page.gauge("gubernator_global_send_queue_length", "Keys with hits that their owners lack.", 0.0);
-    page.counter(
-        "gubernator_updatepeerglobals_counter",
-        "Items received in UpdatePeerGlobals.",
-        tally.updates + tally.updates_skipped,
     );
 }

@@ -19,6 +19,7 @@ const ROWS: &[Row] = &[
     ("http.address", "[::1]:80", |c| c.http.address == HostPort { host: "::1".into(), port: 80 }, "::1:80"),
     ("http.health_routes", "F", |c| !c.http.health_routes, "disabled"),
     ("http.openapi", "False", |c| !c.http.openapi, "2"),
+    ("http.admin", "on", |c| c.http.admin == AdminSwitch::On, "true"),
     (
         "node.advertise_address",
         "me.example:1051",
