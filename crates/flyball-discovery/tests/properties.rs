@@ -1,6 +1,6 @@
 //! What people and programs write: nothing makes a parser panic, and what it accepts reads back as the same.
 
-use flyball_discovery::{DnsName, FixedList, PeerInfo, canonical_address};
+use flyball_discovery::{DnsName, FixedList, canonical_address};
 use proptest::prelude::*;
 
 fn host() -> impl Strategy<Value = String> {
@@ -51,6 +51,7 @@ proptest! {
         prop_assert_eq!(&found, &expected);
         let again = FixedList::parse(&found.join(","), 7, "dc").unwrap();
         prop_assert_eq!(again.peers(), list.peers());
-        prop_assert!(list.peers().iter().all(|peer| *peer == PeerInfo { data_center: "dc".to_owned(), ..PeerInfo::new(&*peer.grpc_address) }));
+        let in_it = list.peers().iter().all(|peer| peer.data_center == "dc");
+        prop_assert!(in_it);
     }
 }

@@ -24,8 +24,11 @@ mod round;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_core::cluster::PeerInfo;
@@ -72,15 +75,16 @@ pub enum DnsServers {
 }
 
 /// The nodes that DNS lists.
-#[derive(Debug)]
 pub struct Dns {
-    names: Vec<DnsName>,
+    names: Arc<[DnsName]>,
     port: u16,
     /// Absolute, or empty.
     data_center: String,
-    servers: Servers,
-    lookups: Box<dyn Lookups>,
+    resolver: Resolving,
     memory: Memory,
+    /// The round that goes on. It is kept here and not in the call: a caller that drops its calls more often than
+    /// a server takes to answer, or not to, would otherwise never hear anything.
+    round: Option<Pin<Box<dyn Future<Output = Round> + Send>>>,
     /// The set that was told last.
     told: Option<Vec<PeerInfo>>,
     /// Whether the last answer was an error, so that the next good round has to be told.
@@ -91,9 +95,22 @@ pub struct Dns {
     due: Instant,
 }
 
-/// A file to watch, with what it said, or nothing to watch.
-#[derive(Debug)]
-struct Servers(Option<(PathBuf, Vec<SocketAddr>)>);
+impl fmt::Debug for Dns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dns").field("names", &self.names).field("told", &self.told).finish_non_exhaustive()
+    }
+}
+
+/// Whom to ask.
+#[derive(Clone, Debug)]
+struct Resolving {
+    lookups: Arc<dyn Lookups>,
+    /// The `resolv.conf` to watch, with the servers it named.
+    file: Option<(PathBuf, Vec<SocketAddr>)>,
+}
+
+/// What a round gives back.
+type Round = (Found, Memory, Resolving);
 
 impl Dns {
     /// Asks nothing yet, but reads the `resolv.conf`. To be used in a tokio runtime.
@@ -101,38 +118,37 @@ impl Dns {
     /// # Errors
     /// There is no name or too many, or there are no servers.
     pub fn new(settings: DnsSettings) -> Result<Self, SourceError> {
-        let (servers, addresses) = match settings.servers {
+        let (file, addresses) = match settings.servers {
             DnsServers::ResolvConf(path) => {
                 let addresses = read_resolv_conf(&path)?;
-                (Servers(Some((path, addresses.clone()))), addresses)
+                (Some((path, addresses.clone())), addresses)
             }
-            DnsServers::Addresses(addresses) => (Servers(None), addresses),
+            DnsServers::Addresses(addresses) => (None, addresses),
         };
         if addresses.is_empty() {
             return Err(SourceError::new("no DNS server is given; expected at least one"));
         }
-        let lookups = Resolver::new(&addresses).map_err(SourceError::new)?;
-        Self::with_lookups(settings.names, settings.port, &settings.data_center, servers, Box::new(lookups))
+        let lookups = Arc::new(Resolver::new(&addresses).map_err(SourceError::new)?);
+        Self::with(settings.names, settings.port, &settings.data_center, Resolving { lookups, file })
     }
 
-    fn with_lookups(
+    fn with(
         names: Vec<DnsName>,
         port: u16,
         data_center: &str,
-        servers: Servers,
-        lookups: Box<dyn Lookups>,
+        resolver: Resolving,
     ) -> Result<Self, SourceError> {
         if names.is_empty() || names.len() > NAMES_MAX {
             let count = names.len();
             return Err(SourceError::new(format!("{count} DNS names; expected 1 to {NAMES_MAX}")));
         }
         Ok(Self {
-            names,
+            names: names.into(),
             port,
             data_center: absolute(data_center),
-            servers,
-            lookups,
+            resolver,
             memory: Memory::default(),
+            round: None,
             told: None,
             told_error: false,
             owed: None,
@@ -140,20 +156,14 @@ impl Dns {
         })
     }
 
-    /// Takes up changes of the `resolv.conf`. One that cannot be read, or names nobody, changes nothing: it may be
-    /// in the middle of being written.
-    async fn refresh_servers(&mut self) {
-        let Some((path, addresses)) = &mut self.servers.0 else { return };
-        let file = path.clone();
-        let read = tokio::task::spawn_blocking(move || read_resolv_conf(&file)).await;
-        let Ok(Ok(now)) = read else { return };
-        if now != *addresses
-            && let Ok(lookups) = Resolver::new(&now)
-        {
-            tracing::info!(path = %path.display(), servers = ?now, "the DNS servers changed");
-            *addresses = now;
-            self.lookups = Box::new(lookups);
-        }
+    fn begin_round(&mut self) -> Pin<Box<dyn Future<Output = Round> + Send>> {
+        let mut resolver = self.resolver.clone();
+        let (names, port, memory) = (self.names.clone(), self.port, std::mem::take(&mut self.memory));
+        Box::pin(async move {
+            resolver.refresh().await;
+            let (found, memory) = round::run(resolver.lookups.clone(), names, port, memory).await;
+            (found, memory, resolver)
+        })
     }
 
     /// The peers of a round, sorted, each address once.
@@ -225,16 +235,39 @@ impl Source for Dns {
                 if let Some(error) = self.owed.take() {
                     return Err(error);
                 }
-                sleep_until(self.due).await;
-                // Holds also for a round that is dropped in the middle.
-                self.due = Instant::now() + ROUND_MIN;
-                self.refresh_servers().await;
-                let found = round::run(&*self.lookups, &self.names, self.port, &mut self.memory).await;
+                if self.round.is_none() {
+                    sleep_until(self.due).await;
+                    self.round = Some(self.begin_round());
+                }
+                let Some(round) = &mut self.round else { continue };
+                let (found, memory, resolver) = round.await;
+                // No await from here on, so a dropped call cannot lose what was found.
+                self.round = None;
+                self.memory = memory;
+                self.resolver = resolver;
                 if let Some(answer) = self.conclude(found, Instant::now()) {
                     return answer;
                 }
             }
         })
+    }
+}
+
+impl Resolving {
+    /// Takes up changes of the `resolv.conf`. One that cannot be read, or names nobody, changes nothing: it may be
+    /// in the middle of being written.
+    async fn refresh(&mut self) {
+        let Some((path, addresses)) = &mut self.file else { return };
+        let file = path.clone();
+        let read = tokio::task::spawn_blocking(move || read_resolv_conf(&file)).await;
+        let Ok(Ok(now)) = read else { return };
+        if now != *addresses
+            && let Ok(lookups) = Resolver::new(&now)
+        {
+            tracing::info!(path = %path.display(), servers = ?now, "the DNS servers changed");
+            *addresses = now;
+            self.lookups = Arc::new(lookups);
+        }
     }
 }
 

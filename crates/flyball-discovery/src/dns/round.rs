@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
@@ -47,22 +48,28 @@ pub(super) struct Found {
     pub(super) faults: Vec<String>,
 }
 
-/// Asks everything once.
-pub(super) async fn run(lookups: &dyn Lookups, names: &[DnsName], port: u16, memory: &mut Memory) -> Found {
+/// Asks everything once. Owns what it needs, so that a round may outlive the call that began it.
+pub(super) async fn run(
+    lookups: Arc<dyn Lookups>,
+    names: Arc<[DnsName]>,
+    port: u16,
+    mut memory: Memory,
+) -> (Found, Memory) {
     let mut round = Round::default();
     lookups.forget();
     let first = names.iter().flat_map(|name| {
         let kinds: &[Kind] = if name.is_service() { &[Kind::Srv] } else { &[Kind::A, Kind::Aaaa] };
         kinds.iter().map(|kind| (name.absolute().to_owned(), *kind))
     });
-    round.ask(lookups, first.collect(), memory).await;
+    round.ask(&*lookups, first.collect(), &memory).await;
     let hosts = round.answers.values().flatten().filter_map(|data| match data {
         Data::Service(host, _) => Some(host.clone()),
         Data::Ip(_) => None,
     });
     let second = hosts.flat_map(|host| [(host.clone(), Kind::A), (host, Kind::Aaaa)]).collect();
-    round.ask(lookups, second, memory).await;
-    round.finish(names, port, memory)
+    round.ask(&*lookups, second, &memory).await;
+    let found = round.finish(&names, port, &mut memory);
+    (found, memory)
 }
 
 #[derive(Default)]
