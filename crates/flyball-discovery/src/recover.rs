@@ -126,7 +126,7 @@ impl Recover {
         let peers = status.peers;
         match &mut status.failing {
             Some(failing) if failing.message == error.message => {
-                failing.times = failing.times.saturating_add(1)
+                failing.times = failing.times.saturating_add(1);
             }
             failing => {
                 let (since, times) = failing.as_ref().map_or((now, 0), |before| (before.since, before.times));

@@ -1,6 +1,7 @@
 //! DNS discovery against a real server on loopback. Time is real here, since packets take some; the rules about time
 //! have their own tests with a clock that is faked.
 #![cfg(feature = "dns")]
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -22,12 +23,15 @@ use tokio::time::{Instant, timeout};
 /// Far more than any answer here takes; a test that waits so long has failed.
 const LONG: Duration = Duration::from_secs(30);
 
+type Records = BTreeMap<String, Vec<(u32, RData)>>;
+type Asked = (String, RecordType, Protocol, Instant);
+
 /// What a server knows. Names that are not in it do not exist.
 #[derive(Clone, Default)]
 struct Zone {
-    records: Arc<Mutex<BTreeMap<String, Vec<(u32, RData)>>>>,
+    records: Arc<Mutex<Records>>,
     /// What was asked, and how.
-    asked: Arc<Mutex<Vec<(String, RecordType, Protocol, Instant)>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Zone {

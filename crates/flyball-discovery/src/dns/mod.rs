@@ -192,8 +192,8 @@ impl Dns {
     }
 
     /// What to tell after a round; `None` when there is no news.
-    fn conclude(&mut self, found: Found, now: Instant) -> Option<Result<Vec<PeerInfo>, SourceError>> {
-        let peers = self.peers(&found);
+    fn conclude(&mut self, found: &Found, now: Instant) -> Option<Result<Vec<PeerInfo>, SourceError>> {
+        let peers = self.peers(found);
         let fault = match peers.len() {
             0 if found.faults.is_empty() => Some("no records".to_owned()),
             count if count > PEERS_MAX => Some(format!("{count} peers; expected at most {PEERS_MAX}")),
@@ -245,7 +245,7 @@ impl Source for Dns {
                 self.round = None;
                 self.memory = memory;
                 self.resolver = resolver;
-                if let Some(answer) = self.conclude(found, Instant::now()) {
+                if let Some(answer) = self.conclude(&found, Instant::now()) {
                     return answer;
                 }
             }
