@@ -40,13 +40,17 @@ choice! {
         /// Not at all: a cluster of one.
         #[default]
         None = "none",
+        /// A fixed list.
+        Static = "static",
+        /// A watched file.
+        File = "file",
         /// Gossip.
         MemberList = "member-list",
         /// The Kubernetes API.
         Kubernetes = "k8s",
         /// Leases in etcd.
         Etcd = "etcd",
-        /// A and AAAA records.
+        /// A, AAAA and SRV records.
         Dns = "dns",
     }
 }

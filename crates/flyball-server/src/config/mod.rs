@@ -29,6 +29,7 @@ mod args;
 mod check;
 mod choices;
 mod convert;
+mod discovery;
 mod duration;
 mod error;
 mod file;
@@ -36,6 +37,7 @@ mod later;
 mod load;
 mod otel;
 mod otel_rows;
+mod peer_rows;
 mod raw;
 mod reference;
 mod rows;
@@ -51,6 +53,7 @@ use std::time::Duration;
 pub use args::ServeArgs;
 pub use choices::{LogFormat, LogLevel, MetricFlags, PeerDiscovery, PeerPicker, PickerHash, TracingLevel};
 pub use convert::HostFacts;
+pub use discovery::{DnsNames, PeerList};
 pub(crate) use error::without_credentials;
 pub use error::{ConfigError, Problem, Warning};
 pub use flyball_core::Semantics;
@@ -220,8 +223,16 @@ pub struct Picker {
 /// How peers are found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Discovery {
-    /// `None` and [`PeerDiscovery::None`] are a cluster of one.
+    /// The type, when named; see [`Discovery::in_force`].
     pub kind: Option<PeerDiscovery>,
+    /// All nodes.
+    pub peers: Option<PeerList>,
+    /// A file that lists all nodes.
+    pub file: Option<String>,
+    /// Names whose records are the nodes.
+    pub dns_fqdn: Option<DnsNames>,
+    /// Where the DNS servers are listed.
+    pub resolv_conf: String,
 }
 
 /// Which of our own spans are made.
