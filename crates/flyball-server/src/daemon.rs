@@ -6,7 +6,7 @@
 //! 2. The ports close. Idle connections end at once (GOAWAY, `Connection: close`), others with their last open
 //!    call. A client that has no call open and does not answer is waited for a second, and everything that is still
 //!    open when the bound is over is cut.
-//! 3. The node closes, then spans that wait for a collector get one second to leave.
+//! 3. The node delivers what GLOBAL limits owe to its peers and closes, then spans that wait for a collector get one second to leave.
 //!
 //! Each step has a bound, so a stop ends whatever clients, peers or collectors do. A second signal skips the rest:
 //! then only the operating system tidies up.
@@ -21,11 +21,13 @@ use std::num::NonZero;
 use std::time::Duration;
 
 use flyball::{Metrics, MetricsOptions, Node, Settings, TraceLevel};
+use flyball_discovery::{Recover, SourceError};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
-use crate::config::{Config, HostFacts, TracingLevel};
+use crate::config::{Config, HostFacts, HostPort, TracingLevel};
 use crate::grpc::{GrpcOptions, GrpcServer, Health};
 use crate::http::{self, AdminAccess, HttpOptions, HttpService};
 use crate::listen::{self, ListenError, Purpose};
@@ -38,6 +40,9 @@ pub enum StartError {
     /// A port could not be opened.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The source of peers cannot be what was configured.
+    #[error("cannot find peers: {0}")]
+    Peers(#[from] SourceError),
     /// The exporter of traces cannot be built from what was configured.
     #[error(transparent)]
     Traces(#[from] TracesError),
@@ -81,6 +86,8 @@ pub struct Daemon {
     health: Health,
     traces: Option<Traces>,
     servers: JoinSet<()>,
+    /// Follows the source of peers, if there is one.
+    peers: Option<AbortOnDropHandle<()>>,
     drain: CancellationToken,
     delay: Duration,
     bound: Duration,
@@ -104,9 +111,15 @@ impl Daemon {
         let host = host_facts();
         let instance = config.instance_id(&host);
         let traces = Traces::start(&config, &instance)?;
-        let node = node(&config, &host, grpc_address.port(), traces.as_ref()).await;
+        let own = own_address(&config, grpc_address.port()).await;
+        let source = config.source(&own)?;
+        let node = node(&config, &host, &own, traces.as_ref());
 
         let drain = CancellationToken::new();
+        let peers = match source {
+            Some(source) => Some(follow(Recover::new(source, host.random[1]), &node, drain.clone()).await),
+            None => None,
+        };
         let grpc = GrpcServer::new(&node, &grpc_options(&config)).await;
         let health = grpc.health();
         let http = HttpService::new(node.clone(), http_options(&config, http_address));
@@ -118,7 +131,8 @@ impl Daemon {
 
         let delay = Duration::from_secs(config.shutdown.delay_seconds.into());
         let bound = config.shutdown.timeout;
-        Ok(Self { node, grpc_address, http_address, health, traces, servers, drain, delay, bound })
+        let peers = peers.map(Following::spawn);
+        Ok(Self { node, grpc_address, http_address, health, traces, servers, peers, drain, delay, bound })
     }
 
     /// Where gRPC is served; the real port when 0 was asked for.
@@ -184,6 +198,8 @@ impl Daemon {
             }
         };
 
+        // From here on nobody new is found; what is under way to peers goes on until the node closes.
+        drop(self.peers.take());
         self.node.close().await;
         if let Some(traces) = self.traces.take() {
             traces.flush_and_stop().await;
@@ -198,17 +214,23 @@ impl Daemon {
     }
 }
 
-/// The node that `config` describes, on the port where gRPC really listens.
-async fn node(config: &Config, host: &HostFacts, grpc_port: u16, traces: Option<&Traces>) -> Node {
-    let mut advertised = config.advertise_address(grpc_port);
-    if advertised.is_wildcard() {
-        advertised.host = listen::own_address().await.to_string();
+/// Under which address this node is known to its peers, on the port where gRPC really listens.
+async fn own_address(config: &Config, grpc_port: u16) -> HostPort {
+    let mut own = config.advertise_address(grpc_port);
+    if own.is_wildcard() {
+        own.host = listen::own_address().await.to_string();
     }
+    own
+}
+
+/// The node that `config` describes.
+fn node(config: &Config, host: &HostFacts, own: &HostPort, traces: Option<&Traces>) -> Node {
     let settings = Settings {
-        advertise_address: advertised.to_string(),
-        data_center: config.node.data_center.clone(),
+        advertise_address: config.peer_address(own),
+        data_center: config.data_center(),
         rules: config.rules(),
         store: config.store_settings(host),
+        cluster: config.cluster_settings(),
     };
     let metrics =
         Metrics::new(MetricsOptions { process: config.metrics.flags.os, ..MetricsOptions::default() });
@@ -218,6 +240,38 @@ async fn node(config: &Config, host: &HostFacts, grpc_port: u16, traces: Option<
         None => builder,
     }
     .build()
+}
+
+/// How long the ports stay closed for the first set of peers. A node that is asked before it knows its peers counts
+/// every key itself; one that waits for ever cannot be what others wait for.
+const FIRST_PEERS_WITHIN: Duration = Duration::from_secs(2);
+
+/// A source of peers that is followed: what it says goes to the node.
+struct Following {
+    source: Recover,
+    node: Node,
+    stop: CancellationToken,
+}
+
+/// Begins to follow a source, with its first set if that comes soon.
+async fn follow(mut source: Recover, node: &Node, stop: CancellationToken) -> Following {
+    match timeout(FIRST_PEERS_WITHIN, source.next()).await {
+        Ok(peers) => node.set_peers(peers).await,
+        Err(_) => {
+            tracing::warn!("no peers within {FIRST_PEERS_WITHIN:?}: this node is alone until they are found")
+        }
+    }
+    Following { source, node: node.clone(), stop }
+}
+
+impl Following {
+    fn spawn(mut self) -> AbortOnDropHandle<()> {
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            while let Some(peers) = self.stop.run_until_cancelled(self.source.next()).await {
+                self.node.set_peers(peers).await;
+            }
+        }))
+    }
 }
 
 fn grpc_options(config: &Config) -> GrpcOptions {

@@ -2,11 +2,11 @@
 
 use jiff::tz::TimeZoneDatabase;
 
-use super::choices::{LogLevel, PeerDiscovery};
+use super::choices::LogLevel;
 use super::error::{Problem, Warning, quoted};
 use super::raw::{Given, Raw, Strings};
 use super::values::HostPort;
-use super::{Config, table};
+use super::{Config, discovery, table};
 
 /// Completes the configuration (time zone, log level) and reports what does not fit.
 pub(super) fn check(
@@ -42,15 +42,7 @@ pub(super) fn check(
     if config.node.advertise_address.as_ref().is_some_and(|address| address.port == 0) {
         report("node.advertise_address", "expected the port that peers dial, not 0".to_owned());
     }
-    match config.discovery.kind {
-        None | Some(PeerDiscovery::None) => {}
-        Some(_) => report(
-            "discovery.type",
-            "this kind of discovery is not available in this version; expected none, or no value, for a cluster \
-             of one"
-                .to_owned(),
-        ),
-    }
+    discovery::check(config, raw, &mut report, warnings);
     if config.otel.is_on() {
         if let Err(wrong) = config.otel.address() {
             report(wrong.setting, wrong.advice.to_owned());

@@ -53,14 +53,44 @@ choice! {
         /// Not at all: a cluster of one.
         #[default]
         None = "none",
+        /// A fixed list.
+        Static = "static",
+        /// A watched file.
+        File = "file",
         /// Gossip.
         MemberList = "member-list",
         /// The Kubernetes API.
         Kubernetes = "k8s",
         /// Leases in etcd.
         Etcd = "etcd",
-        /// A and AAAA records.
+        /// A, AAAA and SRV records.
         Dns = "dns",
+    }
+}
+
+choice! {
+    /// What a check gets whose owner cannot be reached.
+    OwnerUnreachable {
+        /// A decision by this node's part of the limit.
+        #[default]
+        LocalShare = "local-share",
+        /// A decision by the full limit.
+        Local = "local",
+        /// A refusal.
+        Deny = "deny",
+        /// An item error.
+        Error = "error",
+    }
+}
+
+choice! {
+    /// Who may call the peers' service.
+    PeerGuard {
+        /// Peers, by the address they call from; whoever knows the secret where there is one.
+        #[default]
+        Peers = "peers",
+        /// Everybody.
+        Open = "open",
     }
 }
 

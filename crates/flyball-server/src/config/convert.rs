@@ -1,10 +1,17 @@
 //! From settings to what the parts of a daemon ask for. The one file that knows both.
 
+use std::time::Duration;
+
+use flyball::{
+    BatchSettings, BroadcastSettings, ClusterSettings, HealthSettings, HitsSettings, PeerAccess,
+    RingSettings, Unreachable,
+};
+use flyball_core::ring::{Hash, Replicas};
 use flyball_core::store::StoreSettings;
 use flyball_core::{Calendar, Rules, Semantics};
 
 use super::Config;
-use super::choices::PickerHash;
+use super::choices::{OwnerUnreachable, PeerGuard, PickerHash};
 use super::otel::OtlpExporter;
 use super::values::HostPort;
 
@@ -94,6 +101,57 @@ impl Config {
         }
     }
 
+    /// How the node deals with its peers.
+    pub fn cluster_settings(&self) -> ClusterSettings {
+        let defaults = ClusterSettings::default();
+        let (hash, replicas) = self.ring();
+        let ring = RingSettings {
+            hash: match hash {
+                PickerHash::Fnv1 => Hash::Fnv1,
+                PickerHash::Fnv1a => Hash::Fnv1a,
+            },
+            replicas: Replicas::new(replicas).unwrap_or_default(),
+        };
+        // Peers take a thousand items at most, whatever is configured (C9).
+        let keys = (self.global.batch_limit as usize).clamp(1, flyball::ITEMS_MAX);
+        let gubernator = self.semantics == Semantics::Gubernator;
+        let health = match gubernator {
+            // Its health is about the last five minutes.
+            true => HealthSettings { memory: Duration::from_secs(300), forgive: false, ..defaults.health },
+            false => defaults.health,
+        };
+        let unreachable = match (self.cluster.owner_unreachable, gubernator) {
+            (Some(OwnerUnreachable::LocalShare), _) | (None, false) => Unreachable::LocalShare,
+            (Some(OwnerUnreachable::Error), _) | (None, true) => Unreachable::Error,
+            (Some(OwnerUnreachable::Local), _) => Unreachable::Local,
+            (Some(OwnerUnreachable::Deny), _) => Unreachable::Deny,
+        };
+        ClusterSettings {
+            ring,
+            batching: !self.batch.disabled,
+            batch: BatchSettings {
+                window: self.batch.wait,
+                items_max: (self.batch.limit as usize).clamp(1, flyball::ITEMS_MAX),
+                ..defaults.batch
+            },
+            forward_timeout: self.batch.timeout,
+            hits: HitsSettings { sync_wait: self.global.sync_wait, items_max: keys, ..defaults.hits },
+            broadcast: BroadcastSettings {
+                sync_wait: self.global.sync_wait,
+                items_max: keys,
+                ..defaults.broadcast
+            },
+            global_timeout: self.global.timeout,
+            health,
+            unreachable,
+            connections: self.cluster.peer_connections as usize,
+            access: PeerAccess {
+                open: self.cluster.peer_guard == PeerGuard::Open,
+                secret: self.cluster.peer_secret.clone(),
+            },
+        }
+    }
+
     /// Where spans are exported to; `None` when nobody asked for it. The endpoint of a configuration that was
     /// loaded is a complete URL; one that was put together by hand may be anything.
     pub fn exporter(&self) -> Option<OtlpExporter> {
@@ -117,6 +175,6 @@ impl Config {
 }
 
 /// Whole milliseconds, cut off; the longest duration that is parsed fits.
-fn whole_ms(duration: std::time::Duration) -> i64 {
+fn whole_ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

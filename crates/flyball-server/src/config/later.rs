@@ -28,7 +28,7 @@ fn is_secret(variable: &str) -> bool {
 }
 
 /// In the order of the reference page.
-pub(super) const FEATURES: [Feature; 6] = [
+pub(super) const FEATURES: [Feature; 5] = [
     feature(
         "member-list discovery",
         "GUBER_MEMBERLIST_",
@@ -74,7 +74,6 @@ pub(super) const FEATURES: [Feature; 6] = [
             "GUBER_K8S_WATCH_MECHANISM",
         ],
     ),
-    feature("DNS discovery", "GUBER_DNS_", &["GUBER_DNS_FQDN", "GUBER_RESOLV_CONF"]),
     feature(
         "TLS",
         "GUBER_TLS_",

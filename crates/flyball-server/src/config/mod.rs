@@ -29,6 +29,7 @@ mod args;
 mod check;
 mod choices;
 mod convert;
+mod discovery;
 mod duration;
 mod error;
 mod file;
@@ -36,6 +37,7 @@ mod later;
 mod load;
 mod otel;
 mod otel_rows;
+mod peer_rows;
 mod raw;
 mod reference;
 mod rows;
@@ -50,9 +52,11 @@ use std::time::Duration;
 
 pub use args::ServeArgs;
 pub use choices::{
-    AdminSwitch, LogFormat, LogLevel, MetricFlags, PeerDiscovery, PeerPicker, PickerHash, TracingLevel,
+    AdminSwitch, LogFormat, LogLevel, MetricFlags, OwnerUnreachable, PeerDiscovery, PeerGuard, PeerPicker,
+    PickerHash, TracingLevel,
 };
 pub use convert::HostFacts;
+pub use discovery::{DnsNames, PeerList};
 pub(crate) use error::without_credentials;
 pub use error::{ConfigError, Problem, Warning};
 pub use flyball_core::Semantics;
@@ -101,6 +105,8 @@ pub struct Config {
     pub peer_picker: Picker,
     /// How peers are found.
     pub discovery: Discovery,
+    /// How this node deals with them.
+    pub cluster: Cluster,
     /// Which of our own spans are made.
     pub tracing: Tracing,
     /// The standard OpenTelemetry variables.
@@ -221,11 +227,32 @@ pub struct Picker {
     pub replicas: u32,
 }
 
+/// How a node deals with its peers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cluster {
+    /// What a check gets whose owner cannot be reached; `None` is for the semantics to say.
+    pub owner_unreachable: Option<OwnerUnreachable>,
+    /// Who may call the peers' service.
+    pub peer_guard: PeerGuard,
+    /// What peers show each other.
+    pub peer_secret: Option<String>,
+    /// HTTP/2 connections to each peer.
+    pub peer_connections: u32,
+}
+
 /// How peers are found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Discovery {
-    /// `None` and [`PeerDiscovery::None`] are a cluster of one.
+    /// The type, when named; see [`Discovery::in_force`].
     pub kind: Option<PeerDiscovery>,
+    /// All nodes.
+    pub peers: Option<PeerList>,
+    /// A file that lists all nodes.
+    pub file: Option<String>,
+    /// Names whose records are the nodes.
+    pub dns_fqdn: Option<DnsNames>,
+    /// Where the DNS servers are listed.
+    pub resolv_conf: String,
 }
 
 /// Which of our own spans are made.
@@ -275,6 +302,7 @@ impl Config {
             global: Global::default(),
             peer_picker: Picker::default(),
             discovery: Discovery::default(),
+            cluster: Cluster::default(),
             tracing: Tracing::default(),
             otel: Otel::default(),
             healthcheck: Healthcheck::default(),

@@ -1,5 +1,5 @@
-//! The settings of the OpenTelemetry standard, under its own names. The key in our TOML file is the variable in
-//! lower case, its first word as the table.
+//! The settings about traces: which spans are made, and those of the OpenTelemetry standard under its own names. The
+//! key of the latter in our TOML file is the variable in lower case, its first word as the table.
 
 use super::Config;
 use super::table::Section::Traces;
@@ -24,7 +24,17 @@ fn export(config: &mut Config, text: &str) -> Result<(), String> {
 }
 
 /// In the order of the reference page.
-pub(super) const ROWS: [Setting; 21] = [
+pub(super) const ROWS: [Setting; 22] = [
+    Setting::new(
+        Traces,
+        "tracing.level",
+        &["GUBER_TRACING_LEVEL"],
+        field!(tracing.level),
+        "Which of the node's own spans are made. `ERROR` none: the spans of incoming calls remain; `INFO` \
+         all but those of calls to peers; `DEBUG` all.",
+    )
+    .default("INFO")
+    .flag("tracing-level"),
     Setting::new(
         Traces,
         "otel.sdk_disabled",

@@ -1,28 +1,18 @@
-//! The settings of the original and our own. Those of OpenTelemetry are in [`super::otel_rows`].
+//! The settings of a node by itself, the original's and our own. Those about peers are in [`super::peer_rows`], those
+//! about traces in [`super::otel_rows`].
 
 use flyball_core::store::entry_bytes;
 
 use super::Config;
-use super::table::Section::{Addresses, Cluster, Lifecycle, Logs, Rules, Store, Traces};
+use super::table::Section::{Addresses, Lifecycle, Logs, Rules, Store};
 use super::table::{Field, Setting, field};
 use super::values::{ByteSize, Value as _, whole_number};
 
 /// Fields whose bounds are narrower than their type's.
 const CACHE_BYTES: Field = Field { set: cache_bytes, ..field!(cache.bytes) };
 const KEY_BYTES_MAX: Field = Field { set: key_bytes_max, ..field!(key_bytes_max) };
-const BATCH_LIMIT: Field = Field { set: batch_limit, ..field!(batch.limit, zero = default) };
-const REPLICAS: Field = Field { set: replicas, ..field!(peer_picker.replicas, zero = default) };
 const SHARDS: Field = Field { set: shards, ..field!(cache.shards, zero = default) };
 const WAIT_CEILING: Field = Field { set: wait_ceiling, ..field!(schedule_max_wait, zero = default) };
-
-fn batch_limit(config: &mut Config, text: &str) -> Result<(), String> {
-    let field = field!(batch.limit, zero = default);
-    match whole_number(text, 1_001, i64::MAX) {
-        // The original's words, which its users may look for.
-        Ok(_) => Err("Behaviors.BatchLimit cannot exceed '1000'".to_owned()),
-        Err(_) => (field.set)(config, text),
-    }
-}
 
 /// The smallest store. It never makes a shard smaller than this either, so with the bound of [`LONGEST_KEY`] every
 /// key that a node with `exact` semantics lets in has room: a bucket that is not kept would limit nobody.
@@ -43,12 +33,6 @@ fn key_bytes_max(config: &mut Config, text: &str) -> Result<(), String> {
     (field!(key_bytes_max).set)(config, text)
 }
 
-fn replicas(config: &mut Config, text: &str) -> Result<(), String> {
-    // Each peer puts as many points on every ring of every node.
-    whole_number(text, 0, 65_536)?;
-    (field!(peer_picker.replicas, zero = default).set)(config, text)
-}
-
 fn shards(config: &mut Config, text: &str) -> Result<(), String> {
     whole_number(text, 0, 4_096)?;
     (field!(cache.shards, zero = default).set)(config, text)
@@ -65,7 +49,7 @@ fn wait_ceiling(config: &mut Config, text: &str) -> Result<(), String> {
 }
 
 /// In the order of the reference page.
-pub(super) const ROWS: [Setting; 39] = [
+pub(super) const ROWS: [Setting; 26] = [
     Setting::new(
         Rules,
         "semantics",
@@ -320,136 +304,4 @@ pub(super) const ROWS: [Setting; 39] = [
     )
     .without("none")
     .flag("metric-flags"),
-    Setting::new(
-        Cluster,
-        "discovery.type",
-        &["GUBER_PEER_DISCOVERY_TYPE"],
-        field!(discovery.kind),
-        "How peers are found. This version serves as a cluster of one, which is `none`; the other words \
-         are known and refused.",
-    )
-    .without("a cluster of one")
-    .flag("peer-discovery-type"),
-    Setting::new(
-        Cluster,
-        "batch.timeout",
-        &["GUBER_BATCH_TIMEOUT"],
-        field!(batch.timeout, zero = default),
-        "Bound of one forward to a peer. Also added to the tolerance of `created_at` for what a peer \
-         forwards.",
-    )
-    .default("500ms")
-    .flag("batch-timeout")
-    .cluster(),
-    Setting::new(
-        Cluster,
-        "batch.limit",
-        &["GUBER_BATCH_LIMIT"],
-        BATCH_LIMIT,
-        "Most items in one call to a peer, at most 1000.",
-    )
-    .default("1000")
-    .flag("batch-limit")
-    .cluster(),
-    Setting::new(
-        Cluster,
-        "batch.wait",
-        &["GUBER_BATCH_WAIT"],
-        field!(batch.wait, zero = default),
-        "How long items for a peer are gathered.",
-    )
-    .default("500us")
-    .flag("batch-wait")
-    .cluster(),
-    Setting::new(
-        Cluster,
-        "batch.disabled",
-        &["GUBER_DISABLE_BATCHING"],
-        field!(batch.disabled),
-        "Forward every item alone and at once.",
-    )
-    .default("false")
-    .flag("disable-batching")
-    .cluster(),
-    Setting::new(
-        Cluster,
-        "global.timeout",
-        &["GUBER_GLOBAL_TIMEOUT"],
-        field!(global.timeout, zero = default),
-        "Bound of one exchange of GLOBAL limits with a peer.",
-    )
-    .default("500ms")
-    .flag("global-timeout")
-    .cluster(),
-    Setting::new(
-        Cluster,
-        "global.batch_limit",
-        &["GUBER_GLOBAL_BATCH_LIMIT"],
-        field!(global.batch_limit, zero = default),
-        "Keys that start an exchange of GLOBAL limits before its time.",
-    )
-    .default("1000")
-    .flag("global-batch-limit")
-    .cluster(),
-    Setting::new(
-        Cluster,
-        "global.sync_wait",
-        &["GUBER_GLOBAL_SYNC_WAIT"],
-        field!(global.sync_wait, zero = default),
-        "Time between exchanges of GLOBAL limits.",
-    )
-    .default("100ms")
-    .flag("global-sync-wait")
-    .cluster(),
-    Setting::new(
-        Cluster,
-        "global.force",
-        &["GUBER_FORCE_GLOBAL"],
-        field!(global.force),
-        "Treat every check as GLOBAL. A check with `max_wait` is then an error, since the two exclude \
-         each other.",
-    )
-    .default("false")
-    .flag("force-global"),
-    Setting::new(
-        Cluster,
-        "peer_picker.type",
-        &["GUBER_PEER_PICKER"],
-        field!(peer_picker.kind),
-        "How the owner of a key is found. Naming the method changes the default hash to `fnv1a`. The same \
-         on every node.",
-    )
-    .without("`replicated-hash` with `fnv1` and 512 replicas")
-    .flag("peer-picker")
-    .cluster(),
-    Setting::new(
-        Cluster,
-        "peer_picker.hash",
-        &["GUBER_PEER_PICKER_HASH"],
-        field!(peer_picker.hash),
-        "Hash of the ring. Read only when the method is named.",
-    )
-    .default("fnv1a")
-    .flag("peer-picker-hash")
-    .cluster(),
-    Setting::new(
-        Cluster,
-        "peer_picker.replicas",
-        &["GUBER_REPLICATED_HASH_REPLICAS"],
-        REPLICAS,
-        "Points of each peer on the ring, at most 65536. Read only when the method is named.",
-    )
-    .default("512")
-    .flag("replicated-hash-replicas")
-    .cluster(),
-    Setting::new(
-        Traces,
-        "tracing.level",
-        &["GUBER_TRACING_LEVEL"],
-        field!(tracing.level),
-        "Which of the node's own spans are made. `ERROR` none: the spans of incoming calls remain; `INFO` \
-         all but those of calls to peers; `DEBUG` all.",
-    )
-    .default("INFO")
-    .flag("tracing-level"),
 ];

@@ -39,6 +39,20 @@ const ROWS: &[Row] = &[
     ("log.debug", "true", |c| c.log.debug && c.log.level == LogLevel::Debug, "yes"),
     ("metrics.flags", "os, golang", |c| c.metrics.flags.os && c.metrics.flags.golang, "os,cpu"),
     ("discovery.type", "none", |c| c.discovery.kind == Some(PeerDiscovery::None), "consul"),
+    (
+        "discovery.peers",
+        "127.0.0.1:1051,b",
+        |c| c.discovery.in_force() == PeerDiscovery::Static,
+        "a:1051,b:x",
+    ),
+    ("discovery.file", "/etc/peers", |c| c.discovery.file.as_deref() == Some("/etc/peers"), "a\u{7}"),
+    (
+        "discovery.dns_fqdn",
+        "a.example.,_grpc._tcp.b.",
+        |c| c.discovery.dns_fqdn.as_ref().is_some_and(|names| names.0.len() == 2 && names.0[1].is_service()),
+        "10.0.0.1",
+    ),
+    ("discovery.resolv_conf", "/run/dns", |c| c.discovery.resolv_conf == "/run/dns", "\u{7}"),
     ("batch.timeout", "250ms", |c| c.batch.timeout == Duration::from_millis(250), "250"),
     ("batch.limit", "10", |c| c.batch.limit == 10, "1001"),
     ("batch.wait", "1ms", |c| c.batch.wait == Duration::from_millis(1), "abc"),
@@ -54,6 +68,15 @@ const ROWS: &[Row] = &[
         "consistent-hash",
     ),
     ("peer_picker.hash", "fnv1", |c| c.peer_picker.hash == PickerHash::Fnv1, "crc32"),
+    (
+        "cluster.owner_unreachable",
+        "deny",
+        |c| c.cluster.owner_unreachable == Some(OwnerUnreachable::Deny),
+        "share",
+    ),
+    ("cluster.peer_guard", "open", |c| c.cluster.peer_guard == PeerGuard::Open, "closed"),
+    ("cluster.peer_secret", "xyzzy", |c| c.cluster.peer_secret.as_deref() == Some("xyzzy"), "a b"),
+    ("cluster.peer_connections", "4", |c| c.cluster.peer_connections == 4, "65"),
     ("peer_picker.replicas", "100", |c| c.peer_picker.replicas == 100, "-1"),
     ("tracing.level", "DEBUG", |c| c.tracing.level == TracingLevel::Debug, "debug"),
     ("otel.sdk_disabled", "true", |c| c.otel.disabled, "x"),
@@ -254,7 +277,8 @@ fn names_are_unique_and_ours_are_mechanical() {
         for name in setting.env {
             assert!(seen.insert(name), "{name}");
             assert!(!later::is_known(name), "{name}");
-            if name.starts_with("FLYBALL_") {
+            // People type these; the mechanical names would only be longer.
+            if name.starts_with("FLYBALL_") && !name.starts_with("FLYBALL_PEERS") {
                 assert_eq!(*name, format!("FLYBALL_{}", setting.name.to_uppercase().replace('.', "_")));
             }
         }

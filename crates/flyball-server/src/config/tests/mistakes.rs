@@ -55,13 +55,13 @@ fn the_originals_own_words() {
 
 #[test]
 fn discovery_that_comes_later_is_refused() {
-    for kind in ["member-list", "k8s", "etcd", "dns"] {
+    for kind in ["member-list", "k8s", "etcd"] {
         let shown = wrong(&env(&[("GUBER_PEER_DISCOVERY_TYPE", kind)]));
         assert_eq!(
             shown,
             [format!(
                 "GUBER_PEER_DISCOVERY_TYPE='{kind}' (environment): this kind of discovery is not available in \
-                 this version; expected none, or no value, for a cluster of one"
+                 this version; expected static, file, dns or none"
             )]
         );
     }

@@ -2,6 +2,7 @@
 
 mod command_line;
 mod convert;
+mod discovery;
 mod every_setting;
 mod files;
 mod mistakes;
