@@ -173,6 +173,8 @@ pub(super) fn check(
                 given.origin.given_as(),
                 given.origin
             ))),
+            // Not named, and so it was the value that was bad.
+            (PeerDiscovery::None, _) if config.discovery.kind.is_none() => {}
             (PeerDiscovery::None, _) => {
                 report(name, format!("the discovery type is {shown}; expected no such value, or another type"));
             }
