@@ -227,16 +227,25 @@ fn model() -> (Response, Value) {
 fn later(model: &Value, n: usize) -> Value {
     let mut all = model.clone();
     let n = n as u64;
-    let refused = if (25..35).contains(&n) { 12_000 } else { 900 };
+    // Ten seconds of a flood.
+    let flood = n.saturating_sub(25).min(10);
     all["uptime_ms"] = json!(500_000_000 + 1_000 * n);
     all["now_ms"] = json!(all["started_ms"].as_u64().unwrap() + 500_000_000 + 1_000 * n);
-    all["checks"]["decided"] = json!(1_000_000 + 40_000 * n + 6_000 * (n % 7));
-    all["checks"]["refused"] = json!(50_000 + refused * n.saturating_sub(24).min(10) + 900 * n);
+    all["checks"]["decided"] = json!(1_000_000 + 40_000 * n + 20_000 * flood + 700 * (n % 3) * (n % 5));
+    all["checks"]["refused"] = json!(50_000 + 900 * n + 18_000 * flood + 40 * (n % 4));
+    all["checks"]["errors"] = json!([{"cause": "Invalid request", "count": 17}]);
     all["store"]["bytes"] = json!(61_000_000);
     all["store"]["entries"] = json!(412_000);
     all["calls"][0]["succeeded"] = json!(5_000 * n);
     all["calls"][0]["latency"] = json!({"p50_us": 11.2, "p99_us": 186.4, "max_us": 4_310.0});
-    let key = |rank: u64| json!({"name": "requests_per_minute", "unique_key": format!("account:{}", 4_700 + rank), "hits": 90_000 / (rank + 1), "error": rank});
+    let key = |rank: u64| {
+        let (name, unique_key) = match rank % 3 {
+            0 => ("requests_per_minute", format!("account:{}", 4_700 + rank)),
+            1 => ("logins", format!("203.0.113.{}", 17 * rank)),
+            _ => ("mail_out", format!("tenant:{}", 40 + rank)),
+        };
+        json!({"name": name, "unique_key": unique_key, "hits": (4_000 + 60 * n) * 9 / (rank + 2), "error": rank})
+    };
     all["top"]["keys"] = (0..12).map(key).collect();
     all
 }
@@ -248,6 +257,9 @@ fn with_peers(mut overview: Value, count: usize) -> Value {
         peer["is_self"] = json!(index == 0);
         peer["grpc_address"] = json!(format!("192.0.2.{}:1051", index + 10));
         peer["share"] = json!(1.0 / count as f64);
+        peer["queued"] = json!(index * 7 % 31);
+        peer["in_flight"] = json!(index * 40 % 170);
+        peer["calls"] = json!(index * 251_927);
         if index == 1 {
             peer["state"] = json!("down");
             peer["since_ms"] = json!(overview["now_ms"].as_u64().unwrap() - 37_000);
@@ -285,7 +297,8 @@ fn peers_that_are_down_come_first_and_long_lists_are_cut() {
         let overview = overview.clone();
         Stage::new(page.clone(), usize::MAX, move |n| with_peers(later(&overview, n), count)).url()
     };
-    screenshot(&stage(&page, 3), "light", (1360, 1120), &[]);
+    // The picture of the handbook: docs/admin.png.
+    screenshot(&stage(&page, 3), "light", (1280, 1080), &[]);
     screenshot(&stage(&page, 3), "dark", (1360, 1120), &["--blink-settings=preferredColorScheme=0"]);
     screenshot(&stage(&page, 43), "narrow", (500, 2_400), &[]);
     screenshot(&stage(&page, 43), "many-peers", (1360, 1500), &[]);

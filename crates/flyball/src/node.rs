@@ -17,7 +17,7 @@ use crate::intake::Arriving;
 use crate::method::Method;
 use crate::metrics::Metrics;
 use crate::metrics::counters::Tally;
-use crate::service::{Inner, Judged};
+use crate::service::{Inner, Judged, refusal};
 
 /// A rate limiter node. Cloning gives another handle to the same node; dropping the last one stops it.
 ///
@@ -50,7 +50,9 @@ impl Node {
     /// [`get_rate_limits`](Self::get_rate_limits) asks.
     pub fn check(&self, request: &Request<'_>) -> Answer {
         let mut tally = Tally::default();
-        let answer = self.inner.apply(request, Source::Client, self.inner.clock.now(), &mut tally);
+        let now = self.inner.clock.now();
+        let answer = self.inner.apply(request, Source::Client, now, &mut tally);
+        self.inner.metrics.top_refused().refused(now, refusal(request, &Some(answer)).into_iter());
         self.inner.metrics.slot().add(&tally);
         answer
     }
@@ -61,6 +63,8 @@ impl Node {
         let now = self.inner.clock.now();
         let judged = Judged { source: Source::Client, now, tally: &mut tally, times: None };
         let answers = self.inner.apply_all(requests.len(), |index| requests[index], judged, || false);
+        let refused = requests.iter().zip(&answers).filter_map(|(request, answer)| refusal(request, answer));
+        self.inner.metrics.top_refused().refused(now, refused);
         let answers = answers.into_iter().flatten().collect();
         self.inner.metrics.slot().add(&tally);
         answers

@@ -209,3 +209,16 @@ async fn sources_differ_in_what_they_may_leave_out() {
     assert!(node.rules().admit(&nameless, Source::Peer, NOW).is_ok());
     assert_eq!(node.check(&nameless).unwrap_err(), CheckError::EmptyName);
 }
+
+#[tokio::test]
+async fn the_overview_names_who_is_refused() {
+    let node = node();
+    let _ = node.check_many(&[request("many"), request("few"), request("many"), request("many")]);
+    let _ = node.check(&request("many"));
+    let overview = node.overview();
+    let keys = overview.top_refused.iter().map(|key| (key.unique_key.as_str(), key.hits));
+    assert_eq!(keys.collect::<Vec<_>>(), [("many", 8)]);
+    assert_eq!((overview.checks.decided, overview.checks.refused), (5, 2));
+    assert_eq!((overview.peers.len(), overview.peers[0].is_self, overview.peers[0].share), (1, true, 1.0));
+    assert_eq!(overview.top_missed, 0);
+}

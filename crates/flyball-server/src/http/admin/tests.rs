@@ -200,6 +200,7 @@ async fn what_happens_shows() {
         all["checks"],
         json!({
             "decided": 12, "token_bucket": 12, "refused": 8, "intake_refused": 0,
+            "replica": 0, "forwarded": 0, "fallback": 0,
             "errors": [{"cause": "Invalid request", "count": 1}],
         })
     );
