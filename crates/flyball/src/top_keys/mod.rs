@@ -80,7 +80,11 @@ impl TopKeys {
     /// Notes the refused checks of one call: keys and hits. To be called when no shard is locked.
     ///
     /// Looks that take nothing (`hits` 0) and hits given back should not be among them; they add nothing.
-    pub(crate) fn refused<'k>(&self, now: Timestamp, checks: impl Iterator<Item = (Key<'k>, i64)> + Clone) {
+    pub(crate) fn refused<'k>(
+        &self,
+        now: Timestamp,
+        mut checks: impl Iterator<Item = (Key<'k>, i64)> + Clone,
+    ) {
         let count = checks.clone().count();
         if count == 0 {
             return;
@@ -91,16 +95,17 @@ impl TopKeys {
         };
         part.rotate(now);
         let stride = count.div_ceil(SAMPLES_MAX);
-        let mut chosen = 0;
-        for (index, (key, hits)) in checks.enumerate() {
-            let place = index % stride;
-            if place == 0 {
-                chosen = part.dice.below(stride);
-            }
-            if place == chosen && hits > 0 {
+        // One of each `stride` in a row.
+        let mut chosen = part.dice.below(stride);
+        let mut skipped = chosen;
+        while let Some((key, hits)) = checks.nth(skipped) {
+            if hits > 0 {
                 let hits = hits.min(HITS_MAX) as u64 * stride as u64;
                 part.current.add(self.hasher.hash_one((key.name, key.unique_key)), CutKey::new(key), hits);
             }
+            let rest = stride - 1 - chosen;
+            chosen = part.dice.below(stride);
+            skipped = rest + chosen;
         }
     }
 

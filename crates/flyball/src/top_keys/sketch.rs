@@ -8,12 +8,16 @@
 //! * for every entry `hits − error ≤ true count ≤ hits`, and `error ≤ n / m`;
 //! * so a key with more than `n / m` hits always has an entry.
 //!
-//! The smallest count is found by looking at all of them, in an array of their own: a few hundred numbers are read
-//! faster than a heap is kept in order, and a key that has an entry needs no search at all.
+//! A flood of ever new keys displaces an entry with each of them, so the smallest count must be found quickly: counts
+//! lie in groups of [`GROUP`], and the smallest of each group is kept. Finding the smallest of all looks at some thirty
+//! numbers; a count that grows costs nothing more unless it was its group's smallest. A heap would move entries with
+//! each hit of a key that is there, which is the common case.
 
 use flyball_core::Key;
 use hashbrown::HashTable;
 
+/// Counts whose smallest is kept.
+const GROUP: usize = 16;
 /// What is kept of a name and of a unique key, in bytes.
 const NAME_BYTES: usize = 64;
 const UNIQUE_KEY_BYTES: usize = 128;
@@ -100,22 +104,33 @@ pub(super) struct Sketch {
     table: HashTable<usize>,
     slots: Vec<Slot>,
     counts: Vec<u64>,
+    /// The smallest count of each group.
+    minima: Vec<u64>,
 }
 
 impl Sketch {
     /// An empty one, with room for `capacity` keys, at least one. It allocates with the first key.
     pub(super) fn new(capacity: usize) -> Self {
-        Self { capacity: capacity.max(1), table: HashTable::new(), slots: Vec::new(), counts: Vec::new() }
+        Self {
+            capacity: capacity.max(1),
+            table: HashTable::new(),
+            slots: Vec::new(),
+            counts: Vec::new(),
+            minima: Vec::new(),
+        }
     }
 
     /// Adds hits to a key.
     pub(super) fn add(&mut self, hash: u64, key: CutKey<'_>, hits: u64) {
         let slots = &self.slots;
         if let Some(&at) = self.table.find(hash, |&at| slots[at].is(hash, &key)) {
-            self.counts[at] = self.counts[at].saturating_add(hits);
+            self.set(at, self.counts[at].saturating_add(hits));
             return;
         }
         let (at, inherited) = if self.counts.len() < self.capacity {
+            if self.counts.len().is_multiple_of(GROUP) {
+                self.minima.push(0);
+            }
             self.counts.push(0);
             // After `clear` the slots are still there.
             if self.slots.len() < self.counts.len() {
@@ -123,7 +138,7 @@ impl Sketch {
             }
             (self.counts.len() - 1, 0)
         } else {
-            let (at, least) = smallest(&self.counts);
+            let (at, least) = self.smallest();
             let old = self.slots[at].hash;
             if let Ok(place) = self.table.find_entry(old, |&candidate| candidate == at) {
                 place.remove();
@@ -131,15 +146,33 @@ impl Sketch {
             (at, least)
         };
         self.slots[at].assign(hash, &key, inherited);
-        self.counts[at] = inherited.saturating_add(hits);
+        self.set(at, inherited.saturating_add(hits));
         let slots = &self.slots;
         self.table.insert_unique(hash, at, |&other| slots[other].hash);
+    }
+
+    fn set(&mut self, at: usize, count: u64) {
+        let old = std::mem::replace(&mut self.counts[at], count);
+        let group = at / GROUP;
+        if old == self.minima[group] || count < self.minima[group] {
+            let members = self.counts[group * GROUP..].iter().take(GROUP);
+            self.minima[group] = members.copied().min().unwrap_or(0);
+        }
+    }
+
+    /// Place and value of the smallest count; the first of several.
+    fn smallest(&self) -> (usize, u64) {
+        let (group, least) = first_smallest(&self.minima);
+        let start = group * GROUP;
+        let members = &self.counts[start..self.counts.len().min(start + GROUP)];
+        (start + first_smallest(members).0, least)
     }
 
     /// Forgets all keys; what they took stays allocated.
     pub(super) fn clear(&mut self) {
         self.table.clear();
         self.counts.clear();
+        self.minima.clear();
     }
 
     /// All keys, in no order.
@@ -153,8 +186,6 @@ impl Sketch {
     }
 }
 
-/// Place and value of the smallest; the first of several.
-fn smallest(counts: &[u64]) -> (usize, u64) {
-    let least = counts.iter().copied().fold(u64::MAX, u64::min);
-    (counts.iter().position(|&count| count == least).unwrap_or(0), least)
+fn first_smallest(counts: &[u64]) -> (usize, u64) {
+    counts.iter().copied().enumerate().min_by_key(|(_, count)| *count).unwrap_or((0, 0))
 }
