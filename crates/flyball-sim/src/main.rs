@@ -1,0 +1,60 @@
+//! Runs seeds until one fails.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks to its user")]
+
+use std::process::ExitCode;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Parser;
+use flyball_sim::fault::Fault;
+use flyball_sim::run;
+
+/// Simulates clusters, one per seed.
+#[derive(Debug, Parser)]
+struct Cli {
+    /// How many.
+    #[arg(long, default_value_t = 500)]
+    seeds: u64,
+    /// The first seed; by default from the clock.
+    #[arg(long)]
+    start: Option<u64>,
+    /// Only this one, with what happened last.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Let the nodes do something wrong.
+    #[arg(long)]
+    fault: Option<Fault>,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Some(seed) = cli.seed {
+        return match run(seed, cli.fault, true) {
+            Ok(passed) => {
+                println!("seed {seed} passed: {} checks, digest {:016x}", passed.checks, passed.digest);
+                ExitCode::SUCCESS
+            }
+            Err(failed) => {
+                println!("{failed}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let start = cli.start.unwrap_or_else(|| {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        since.as_millis() as u64
+    });
+    println!("{} seeds from {start}", cli.seeds);
+    let began = Instant::now();
+    let mut checks = 0;
+    for seed in start..start.saturating_add(cli.seeds) {
+        match run(seed, cli.fault, false) {
+            Ok(passed) => checks += passed.checks,
+            Err(failed) => {
+                println!("{failed}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    println!("all passed: {checks} checks in {:.1} s", began.elapsed().as_secs_f64());
+    ExitCode::SUCCESS
+}
