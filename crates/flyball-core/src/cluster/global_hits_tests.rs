@@ -203,6 +203,22 @@ fn silence_of_an_owner_that_knows_numbers_repeats_the_batch() {
 }
 
 #[test]
+fn what_may_have_been_counted_keeps_its_number_whatever_later_attempts_say() {
+    for failure in [Failure::NotSent, Failure::Answered] {
+        let mut machine = GlobalHits::new(settings());
+        record(&mut machine, "a:1", "k", 1, 0);
+        let first = due(&mut machine, 100).unwrap();
+        machine.succeeded("a:1", first.sequence, true, at(101));
+        record(&mut machine, "a:1", "k", 2, 200);
+        let second = due(&mut machine, 300).unwrap();
+        assert!(!machine.failed("a:1", second.sequence, Failure::Unanswered, at(800)));
+        assert_eq!(due(&mut machine, 900), Some(second.clone()));
+        assert!(!machine.failed("a:1", second.sequence, failure, at(901)));
+        assert_eq!(due(&mut machine, 1_101), Some(second), "{failure:?} speaks of the second attempt only");
+    }
+}
+
+#[test]
 fn a_repeat_whose_windows_are_over_is_lost_and_the_next_goes_on() {
     let mut machine = GlobalHits::new(settings());
     record(&mut machine, "a:1", "k", 1, 0);

@@ -1,7 +1,7 @@
 //! What one owner still has to be told, and what it may or may not know.
 //!
 //! Hits on GLOBAL keys wait here, summed by key. One batch is under way at a time, with a number. A batch
-//! that certainly never left is poured back. One that was sent and not answered is sent *again as it was*, under
+//! that certainly never left is poured back. One that was sent and not answered, be it once, is sent *again as it was*, under
 //! the same number, by which the owner knows it (`senders.rs`); an owner that does not speak of numbers, an original,
 //! might count it twice, so for that one it is given up and counted as lost.
 //!
@@ -135,6 +135,8 @@ struct Sent {
     sequence: u64,
     keys: KeyMap<Pending>,
     state: SentState,
+    /// An attempt was not answered: whatever becomes of later ones, this batch may have been counted.
+    uncertain: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,7 +273,7 @@ impl Outbox {
         let sequence = *next_sequence;
         *next_sequence += 1;
         let items = items(&keys);
-        self.sent.push_back(Sent { sequence, keys, state: SentState::UnderWay });
+        self.sent.push_back(Sent { sequence, keys, state: SentState::UnderWay, uncertain: false });
         while self.sent.len() > ANSWERED_MAX + 1 {
             self.sent.pop_front();
         }
@@ -317,7 +319,8 @@ impl Outbox {
         }
     }
 
-    /// The batch certainly was not applied. Tells whether its keys may have other owners by now.
+    /// This attempt certainly was not applied. If no earlier one may have been, the batch is poured back. Tells whether its
+    /// keys may have other owners by now.
     pub(super) fn returned(
         &mut self,
         sequence: u64,
@@ -325,6 +328,11 @@ impl Outbox {
         sync_wait: Duration,
         undelivered: &mut Undelivered,
     ) -> bool {
+        if self.unanswered_sequence() == Some(sequence) && self.sent.back().is_some_and(|sent| sent.uncertain)
+        {
+            self.unanswered_for(sequence, now, sync_wait, undelivered);
+            return false;
+        }
         self.back_off(now, sync_wait);
         if self.unanswered_sequence() != Some(sequence) {
             return false;
@@ -357,7 +365,7 @@ impl Outbox {
         let (again, at) = (self.numbers && !self.departed, self.not_before);
         let Some(sent) = self.sent.back_mut() else { return };
         if again {
-            sent.state = SentState::Again(at);
+            (sent.state, sent.uncertain) = (SentState::Again(at), true);
         } else {
             undelivered.lost += sent.keys.len() as u64;
             self.sent.pop_back();
