@@ -194,10 +194,16 @@ impl GlobalHits {
         moved
     }
 
-    /// What `owner` does not know of `key`. See [`Unconfirmed`].
-    pub fn unconfirmed(&self, owner: &str, key: Key<'_>, applied: Option<u64>) -> Unconfirmed {
+    /// What `owner` does not know of `key` in a window that began at `since`. See [`Unconfirmed`].
+    pub fn unconfirmed(
+        &self,
+        owner: &str,
+        key: Key<'_>,
+        applied: Option<u64>,
+        since: Timestamp,
+    ) -> Unconfirmed {
         match self.outboxes.get(owner) {
-            Some(outbox) => outbox.unconfirmed(key, applied),
+            Some(outbox) => outbox.unconfirmed(key, applied, since),
             None => Unconfirmed::Hits(0),
         }
     }

@@ -56,7 +56,7 @@ fn sums(batch: &HitsBatch) -> Vec<(&str, i64)> {
 }
 
 fn unconfirmed(machine: &GlobalHits, key: &str, applied: Option<u64>) -> Unconfirmed {
-    machine.unconfirmed("a:1", Key { name: "n", unique_key: key }, applied)
+    machine.unconfirmed("a:1", Key { name: "n", unique_key: key }, applied, Timestamp(0))
 }
 
 #[test]
@@ -500,9 +500,16 @@ mod properties {
             for (key, sum) in &recorded {
                 let waiting: i64 = PEERS
                     .iter()
-                    .map(|owner| match machine.unconfirmed(owner, Key { name: "n", unique_key: key }, None) {
-                        Unconfirmed::Hits(hits) => hits,
-                        Unconfirmed::Reset => unreachable!("nobody resets"),
+                    .map(|owner| {
+                        match machine.unconfirmed(
+                            owner,
+                            Key { name: "n", unique_key: key },
+                            None,
+                            Timestamp(i64::MIN),
+                        ) {
+                            Unconfirmed::Hits(hits) => hits,
+                            Unconfirmed::Reset => unreachable!("nobody resets"),
+                        }
                     })
                     .sum();
                 let missing = sum - waiting - delivered.get(key).copied().unwrap_or(0);

@@ -384,15 +384,15 @@ impl Outbox {
     }
 
     /// What the owner does not know of `key`, when what it says includes all batches up to `applied` (not told:
-    /// all that it answered).
-    pub(super) fn unconfirmed(&self, key: Key<'_>, applied: Option<u64>) -> Unconfirmed {
+    /// all that it answered). Hits that ended before `since` belong to an earlier window and are no part of it.
+    pub(super) fn unconfirmed(&self, key: Key<'_>, applied: Option<u64>, since: Timestamp) -> Unconfirmed {
         let is_open = |sent: &&Sent| match applied {
             Some(applied) => sent.sequence > applied,
             None => sent.state != SentState::Answered,
         };
         let open = self.sent.iter().filter(is_open).filter_map(|sent| sent.keys.get(&key));
         let mut hits = 0_i64;
-        for pending in open.chain(self.pending.get(&key)) {
+        for pending in open.chain(self.pending.get(&key)).filter(|pending| !pending.has_ended(since)) {
             if pending.reset.is_some() {
                 return Unconfirmed::Reset;
             }

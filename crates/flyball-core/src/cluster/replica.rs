@@ -138,9 +138,17 @@ pub struct Told<'a> {
 /// Takes what an owner told, less what it could not know. The caller holds the lock that guards `hits`.
 pub fn take_news(store: &Store, hits: &GlobalHits, told: Told<'_>, wall: Timestamp) {
     let Told { owner, key, bucket, applied } = told;
+    let is_alive = |bucket: &Bucket| bucket.is_alive(wall) || bucket.in_debt(wall);
+    if bucket.is_some_and(|told| !is_alive(&told)) && store.get(key, wall).is_some_and(|copy| is_alive(&copy))
+    {
+        // By this node's clock the owner tells of a window that is over, and the copy is of the next: to take it would
+        // open that one a second time.
+        return;
+    }
+    let since = bucket.map_or(Timestamp(i64::MIN), |bucket| began(&bucket));
     let open = match key {
-        StoredKey::Pair(pair) => hits.unconfirmed(owner, pair, applied),
-        StoredKey::Joined(text) => unconfirmed_of_joined(hits, owner, text, applied),
+        StoredKey::Pair(pair) => hits.unconfirmed(owner, pair, applied, since),
+        StoredKey::Joined(text) => unconfirmed_of_joined(hits, owner, text, applied, since),
     };
     match (open, bucket) {
         (Unconfirmed::Reset, _) => {}
@@ -153,14 +161,29 @@ pub fn take_news(store: &Store, hits: &GlobalHits, told: Told<'_>, wall: Timesta
     }
 }
 
+/// Before this moment nothing happened that the bucket knows of.
+fn began(bucket: &Bucket) -> Timestamp {
+    match bucket.state {
+        State::Token(token) => Timestamp(token.created_at),
+        // It has no beginning: what was taken long ago has leaked back, by the time that the bucket itself counts.
+        State::Leaky(_) => Timestamp(i64::MIN),
+    }
+}
+
 /// The same for a key of which only the joined text is known: of all pairs that it may mean. Nobody who has a use for it
 /// puts more than a few underscores into a key; what is behind the bound is given back a little early.
-fn unconfirmed_of_joined(hits: &GlobalHits, owner: &str, text: &str, applied: Option<u64>) -> Unconfirmed {
+fn unconfirmed_of_joined(
+    hits: &GlobalHits,
+    owner: &str,
+    text: &str,
+    applied: Option<u64>,
+    since: Timestamp,
+) -> Unconfirmed {
     const SPLITS_MAX: usize = 64;
     let mut sum = 0_i64;
     for (at, _) in text.match_indices('_').take(SPLITS_MAX) {
         let pair = Key { name: &text[..at], unique_key: &text[at + 1..] };
-        match hits.unconfirmed(owner, pair, applied) {
+        match hits.unconfirmed(owner, pair, applied, since) {
             Unconfirmed::Hits(open) => sum = sum.saturating_add(open),
             Unconfirmed::Reset => return Unconfirmed::Reset,
         }
@@ -184,3 +207,7 @@ fn less(bucket: Bucket, hits: i64) -> Bucket {
     };
     Bucket { state, ..bucket }
 }
+
+#[cfg(test)]
+#[path = "replica_tests.rs"]
+mod tests;
