@@ -1,6 +1,8 @@
 //! What one node keeps about one peer: the batcher, the breaker, and the shares by which it stands in for the peer.
 
-use flyball_core::cluster::{BatchSettings, Batcher, Health, HealthSettings, Pushed, Size, Unreachable, share_of};
+use flyball_core::cluster::{
+    BatchSettings, Batcher, Health, HealthSettings, Pushed, Size, Unreachable, share_of,
+};
 use flyball_core::store::{Role, Store, StoreSettings};
 use flyball_core::time::Instant;
 use flyball_core::{Decision, Request, Rules, Source, Status, Timestamp};
@@ -21,6 +23,8 @@ pub struct Group {
 /// See [the module](self).
 #[derive(Debug)]
 pub struct Link {
+    /// The epoch in which it was made: a peer that left and came back has another.
+    pub made: u64,
     /// What travels together.
     pub batcher: Batcher<Group>,
     /// Whether to try.
@@ -30,9 +34,9 @@ pub struct Link {
 
 impl Link {
     /// To a peer nobody has called yet.
-    pub fn new(batch: BatchSettings, seed: u64, shares: Store) -> Self {
+    pub fn new(made: u64, batch: BatchSettings, seed: u64, shares: Store) -> Self {
         let health = Health::new(HealthSettings { seed, ..HealthSettings::default() });
-        Self { batcher: Batcher::new(batch), health, shares }
+        Self { made, batcher: Batcher::new(batch), health, shares }
     }
 
     /// When the batcher or the breaker wants to be woken.
@@ -76,6 +80,7 @@ impl Link {
 
     /// The peer is back.
     pub fn forget_shares(&mut self) {
-        self.shares = Store::new(&StoreSettings { shards: 1, bytes_max: 4 << 20, ..StoreSettings::default() });
+        self.shares =
+            Store::new(&StoreSettings { shards: 1, bytes_max: 4 << 20, ..StoreSettings::default() });
     }
 }

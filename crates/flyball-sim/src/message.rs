@@ -188,6 +188,8 @@ pub struct Applied {
     pub hops: u8,
     /// The node's own view names it as owner.
     pub owns: bool,
+    /// The node sees nobody else, so it owns everything and believes whoever says otherwise.
+    pub alone: bool,
     /// What was stored before and after.
     pub before: Option<Bucket>,
     /// What was stored after.
@@ -205,7 +207,7 @@ pub enum Note {
     Applied(Box<Applied>),
     /// GLOBAL hits were granted on a copy and will be delivered.
     Recorded(OwnedKey, i64),
-    /// A client's check was answered from a copy; with the keys of hits given up by the node so far.
+    /// A client's check was answered from a copy; with the keys of hits the node had given up before.
     OnCopy(Asked, flyball_core::Decision, u64),
     /// How a call ended, for the trace.
     Failed(NodeId, Failure),

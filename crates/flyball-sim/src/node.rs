@@ -7,19 +7,20 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use flyball_core::cluster::{
-    BatchSettings, Broadcast, BroadcastSettings, Failure, GlobalBroadcast, GlobalHits, HitsBatch, HitsSettings,
-    OwnedKey, PeerInfo, Replica, RingSettings, Route, Senders, SentHits, Stamp, Told as ToldNews, Unreachable, View,
-    news_of, route, take_news,
+    BatchSettings, Broadcast, BroadcastSettings, Failure, GlobalBroadcast, GlobalHits, HitsBatch,
+    HitsSettings, OwnedKey, PeerInfo, Replica, RingSettings, Route, Senders, SentHits, Stamp,
+    Told as ToldNews, Unreachable, View, news_of, route, take_news,
 };
 use flyball_core::cluster::{Member, Seen};
 use flyball_core::store::{Role, Store, StoreSettings, StoredKey};
 use flyball_core::time::Instant;
-use flyball_core::{Behavior, Rules, Source, Timestamp};
+use flyball_core::{Behavior, Rules, Source, Status, Timestamp};
 
 use crate::fault::Fault;
 use crate::link::{Group, Link};
 use crate::message::{
-    Applied, Asked, Body, CheckId, Effect, Item, Line, NodeId, Note, Origin, Reply, Told, Via, address, node_at,
+    Applied, Asked, Body, CheckId, Effect, Item, Line, NodeId, Note, Origin, Reply, Told, Via, address,
+    node_at,
 };
 
 /// How often a check that was not sent is routed again.
@@ -47,10 +48,19 @@ pub struct NodeSettings {
 /// A call under way, as its sender remembers it.
 #[derive(Debug)]
 enum Call {
-    /// Items of a batch that the batcher knows of, or of one that went alone.
-    Forward { groups: Vec<Group>, batched: bool },
-    Hits { owner: Box<str>, sequence: u64 },
-    News { peer: Box<str>, sequence: u64 },
+    /// Items of a batch that this link's batcher knows of, or of one that went alone.
+    Forward {
+        groups: Vec<Group>,
+        link: Option<u64>,
+    },
+    Hits {
+        owner: Box<str>,
+        sequence: u64,
+    },
+    News {
+        peer: Box<str>,
+        sequence: u64,
+    },
     Probe,
 }
 
@@ -156,7 +166,8 @@ impl Node {
         let peers: Vec<NodeId> = self.links.keys().copied().collect();
         for peer in peers {
             let Some(link) = self.links.get_mut(&peer) else { continue };
-            let (batch, probe) = (link.batcher.handle_timeout(now.instant), link.health.handle_timeout(now.instant));
+            let (batch, probe) =
+                (link.batcher.handle_timeout(now.instant), link.health.handle_timeout(now.instant));
             if let Some(groups) = batch {
                 self.send_batch(peer, groups, true, out);
             }
@@ -249,14 +260,12 @@ impl Node {
         if check.behavior.has(Behavior::GLOBAL) && check.hits != 0 && answer.is_ok() {
             self.broadcast.mark(&check, now.instant);
         }
-        let asked = Asked {
-            behavior: check.behavior,
-            created_at: Some(check.created_at.ms()),
-            ..item.asked.clone()
-        };
+        let asked =
+            Asked { behavior: check.behavior, created_at: Some(check.created_at.ms()), ..item.asked.clone() };
         let owns = self.view.owner(check.key) == Member::Own;
         let (check, hops, wall) = (item.check, item.hops, now.wall);
-        let applied = Applied { check, asked, origin, hops, owns, before, after, answer, wall };
+        let alone = self.view.is_alone();
+        let applied = Applied { check, asked, origin, hops, owns, alone, before, after, answer, wall };
         out.push(Effect::Note(Note::Applied(Box::new(applied))));
         Some(answer)
     }
@@ -264,21 +273,22 @@ impl Node {
     fn apply_replica(&mut self, item: &Item, owner: usize, now: Now, out: &mut Vec<Effect>) {
         let owner = &self.view.local()[owner].grpc_address;
         let request = item.asked.request();
-        let before = self.hits.unconfirmed(owner, request.key, None);
-        let mut replica = Replica {
-            rules: &self.settings.rules,
-            hits: &mut self.hits,
-            wall: now.wall,
-            now: now.instant,
-        };
-        let mut answer = None;
-        self.store.visit(1, |_| request.key, |_, mut bucket| {
-            answer = Some(replica.apply(&mut bucket, &request, owner).answer);
-            ControlFlow::Continue(())
-        });
         let stats = self.hits.stats();
+        let mut replica =
+            Replica { rules: &self.settings.rules, hits: &mut self.hits, wall: now.wall, now: now.instant };
+        let mut answer = None;
+        self.store.visit(
+            1,
+            |_| request.key,
+            |_, mut bucket| {
+                answer = Some(replica.apply(&mut bucket, &request, owner).answer);
+                ControlFlow::Continue(())
+            },
+        );
         if let Some(Ok(decision)) = answer {
-            if request.hits != 0 && self.hits.unconfirmed(owner, request.key, None) != before {
+            let told_anyway = [Behavior::DRAIN_OVER_LIMIT, Behavior::RESET_REMAINING];
+            let granted = decision.status != Status::OverLimit;
+            if request.hits != 0 && (granted || told_anyway.iter().any(|flag| request.behavior.has(*flag))) {
                 out.push(Effect::Note(Note::Recorded(item.asked.key.clone(), request.hits)));
             }
             let given_up = stats.lost + stats.ended + stats.dropped;
@@ -320,11 +330,19 @@ impl Node {
 
     fn send_batch(&mut self, peer: NodeId, groups: Vec<Group>, batched: bool, out: &mut Vec<Effect>) {
         let items = groups.iter().flat_map(|group| group.items.iter().cloned()).collect();
-        self.call(peer, Body::Checks(items, None), Call::Forward { groups, batched }, out);
+        let link = self.links.get(&peer).filter(|_| batched).map(|link| link.made);
+        self.call(peer, Body::Checks(items, None), Call::Forward { groups, link }, out);
     }
 
     /// Checks whose owner did not answer: routed again if that is safe and of use, else answered here.
-    fn missed(&mut self, owner: NodeId, groups: Vec<Group>, failure: Failure, now: Now, out: &mut Vec<Effect>) {
+    fn missed(
+        &mut self,
+        owner: NodeId,
+        groups: Vec<Group>,
+        failure: Failure,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
         for group in groups {
             let changed = group.epoch != self.view.epoch();
             let again = failure == Failure::NotSent && changed && group.round < REROUTES_MAX;
@@ -340,7 +358,9 @@ impl Node {
             for item in &group.items {
                 let policy = self.settings.unreachable;
                 let answer = match self.links.get_mut(&owner) {
-                    Some(link) => link.fall_back(policy, &item.asked.request(), nodes, &self.settings.rules, now.wall),
+                    Some(link) => {
+                        link.fall_back(policy, &item.asked.request(), nodes, &self.settings.rules, now.wall)
+                    }
                     None => None,
                 };
                 tell(item, Via::Fallback, answer.map(Ok), out);
@@ -352,7 +372,9 @@ impl Node {
     pub fn called(&mut self, from: NodeId, body: Body, now: Now, out: &mut Vec<Effect>) -> Option<Reply> {
         let reply = match body {
             Body::Probe => Reply::Done,
-            Body::Checks(items, stamp) => Reply::Checks(self.peer_checks(from, &items, stamp, now, out)?, true),
+            Body::Checks(items, stamp) => {
+                Reply::Checks(self.peer_checks(from, &items, stamp, now, out)?, true)
+            }
             Body::News(lines, stamp, applied) => {
                 self.news(from, &lines, stamp, applied, now);
                 Reply::Done
@@ -419,14 +441,15 @@ impl Node {
             if mine && !self.fault(Fault::OwnOverwritten) {
                 continue;
             }
-            let key = if stamp.is_some() {
-                StoredKey::Pair(key)
-            } else {
-                StoredKey::Pair(key)
-            };
+            let key = if stamp.is_some() { StoredKey::Pair(key) } else { StoredKey::Pair(key) };
             let none = GlobalHits::new(self.settings.hits);
             let hits = if self.fault(Fault::NotSubtracted) { &none } else { &self.hits };
-            take_news(&self.store, hits, ToldNews { owner: &owner, key, bucket: line.bucket, applied }, now.wall);
+            take_news(
+                &self.store,
+                hits,
+                ToldNews { owner: &owner, key, bucket: line.bucket, applied },
+                now.wall,
+            );
         }
         if let Some(applied) = applied {
             self.hits.confirmed(&owner, applied);
@@ -435,12 +458,14 @@ impl Node {
 
     fn send_hits(&mut self, batch: HitsBatch, now: Now, out: &mut Vec<Effect>) {
         let HitsBatch { owner, sequence, items } = batch;
-        let peer = node_at(&owner).filter(|peer| self.links.get(peer).is_some_and(|link| link.health.is_up()));
+        let peer =
+            node_at(&owner).filter(|peer| self.links.get(peer).is_some_and(|link| link.health.is_up()));
         let Some(peer) = peer else {
             self.hits_failed(&owner, sequence, Failure::NotSent, now, out);
             return;
         };
-        let items = items.iter().map(|(key, sent)| Item { check: None, asked: Asked::of_hits(key, sent), hops: 0 });
+        let items =
+            items.iter().map(|(key, sent)| Item { check: None, asked: Asked::of_hits(key, sent), hops: 0 });
         let number = if self.fault(Fault::Renumbered) {
             self.renumbered += 1;
             self.renumbered
@@ -499,14 +524,20 @@ impl Node {
                 self.broadcast.succeeded(&peer, sequence, now.instant);
                 continue;
             }
-            let up = node_at(&peer).filter(|peer| self.links.get(peer).is_some_and(|link| link.health.is_up()));
+            let up =
+                node_at(&peer).filter(|peer| self.links.get(peer).is_some_and(|link| link.health.is_up()));
             let Some(to) = up else {
                 self.broadcast.failed(&peer, sequence, now.instant);
                 continue;
             };
             let stamp = Stamp { session: self.session, sequence };
             let applied = self.hit_senders.mark(&peer).map(|(stamp, _)| stamp);
-            self.call(to, Body::News(lines.clone(), Some(stamp), applied), Call::News { peer, sequence }, out);
+            self.call(
+                to,
+                Body::News(lines.clone(), Some(stamp), applied),
+                Call::News { peer, sequence },
+                out,
+            );
         }
     }
 
@@ -530,7 +561,7 @@ impl Node {
         }
         match call {
             Call::Probe => {}
-            Call::Forward { groups, batched } => self.forward_ended(peer, groups, batched, result, now, out),
+            Call::Forward { groups, link } => self.forward_ended(peer, groups, link, result, now, out),
             Call::Hits { owner, sequence } => match result {
                 Ok(Reply::Checks(_, numbers)) => self.hits.succeeded(&owner, sequence, numbers, now.instant),
                 Ok(Reply::Done) => {}
@@ -548,7 +579,7 @@ impl Node {
         &mut self,
         peer: NodeId,
         groups: Vec<Group>,
-        batched: bool,
+        made: Option<u64>,
         result: Result<Reply, Failure>,
         now: Now,
         out: &mut Vec<Effect>,
@@ -564,7 +595,7 @@ impl Node {
             Ok(Reply::Done) => {}
             Err(failure) => self.missed(peer, groups, failure, now, out),
         }
-        let Some(link) = self.links.get_mut(&peer).filter(|_| batched) else { return };
+        let Some(link) = self.links.get_mut(&peer).filter(|link| Some(link.made) == made) else { return };
         if let Some(next) = link.batcher.finished(count) {
             if link.health.is_up() {
                 self.send_batch(peer, next, true, out);
@@ -593,8 +624,10 @@ impl Node {
             }
         }
         for peer in others {
-            let seed = self.session ^ peer as u64;
-            self.links.entry(peer).or_insert_with(|| Link::new(self.settings.batch, seed, small_store()));
+            let (epoch, seed) = (self.view.epoch(), self.session ^ peer as u64);
+            self.links
+                .entry(peer)
+                .or_insert_with(|| Link::new(epoch, self.settings.batch, seed, small_store()));
         }
         self.rehome(now, out);
         self.send_what_is_due(now, false, out);

@@ -43,7 +43,13 @@ impl fmt::Display for Failed {
             writeln!(f, "  {line}")?;
         }
         writeln!(f, "{:#?}", self.options)?;
-        writeln!(f, "seed {} at {:?}: {}", self.options.seed, Duration::from_nanos(self.at.0), self.violation)?;
+        writeln!(
+            f,
+            "seed {} at {:?}: {}",
+            self.options.seed,
+            Duration::from_nanos(self.at.0),
+            self.violation
+        )?;
         write!(f, "to see it again: cargo xtask sim --seed {}", self.options.seed)
     }
 }
@@ -69,7 +75,11 @@ fn live(world: &mut World, options: &Options) -> Result<u64, Violation> {
     let all: Vec<NodeId> = (0..options.nodes).collect();
     for node in &all {
         world.start(*node);
-        let ahead = if options.skew_ms == 0 { 0 } else { world.random.random_range(-options.skew_ms..=options.skew_ms) };
+        let ahead = if options.skew_ms == 0 {
+            0
+        } else {
+            world.random.random_range(-options.skew_ms..=options.skew_ms)
+        };
         world.step_clock(*node, ahead);
         world.tell_peers(*node, all.clone(), Duration::ZERO);
     }

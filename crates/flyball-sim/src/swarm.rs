@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use flyball_core::Rules;
 use flyball_core::cluster::{BatchSettings, BroadcastSettings, HitsSettings, RingSettings, Unreachable};
 use flyball_core::ring::Replicas;
-use flyball_core::Rules;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -81,7 +81,8 @@ impl Options {
         let sync_wait = Duration::from_millis(*pick(random, &[20, 100, 100, 250]));
         let items_max = *pick(random, &[3, 20, 1_000]);
         let keys_max = if tight { 4 } else { 1_000 };
-        let hits = HitsSettings { sync_wait, items_max, keys_max, seed: seed_of_tables, ..HitsSettings::default() };
+        let hits =
+            HitsSettings { sync_wait, items_max, keys_max, seed: seed_of_tables, ..HitsSettings::default() };
         let broadcast = BroadcastSettings {
             sync_wait,
             items_max,
@@ -92,10 +93,7 @@ impl Options {
         let policies = [Unreachable::LocalShare, Unreachable::Local, Unreachable::Deny, Unreachable::Error];
         let node = NodeSettings {
             rules: Rules::default(),
-            ring: RingSettings {
-                replicas: Replicas::new(16).unwrap_or_default(),
-                ..RingSettings::default()
-            },
+            ring: RingSettings { replicas: Replicas::new(16).unwrap_or_default(), ..RingSettings::default() },
             batch: BatchSettings {
                 items_max: *pick(random, &[4, 1_000]),
                 waiting_max: if tight { 16 } else { 10_000 },

@@ -241,8 +241,10 @@ impl World {
     }
 
     fn step(&mut self, event: Event) -> Result<(), Violation> {
-        if let Event::Arrives { to: node, .. } | Event::Returns { to: node, .. } | Event::Wake { node, .. }
-            | Event::Peers { node, .. } = &event
+        if let Event::Arrives { to: node, .. }
+        | Event::Returns { to: node, .. }
+        | Event::Wake { node, .. }
+        | Event::Peers { node, .. } = &event
             && let Some(until) = self.seats[*node].frozen_until
         {
             self.plan(until, event);
@@ -262,7 +264,10 @@ impl World {
                 })?;
                 if let (Some(reply), Some(way)) = (reply, self.network.fate(to, from, &mut self.random)) {
                     let result = Ok(reply);
-                    self.plan(self.now.saturating_add(way), Event::Returns { to: from, run: from_run, call, result });
+                    self.plan(
+                        self.now.saturating_add(way),
+                        Event::Returns { to: from, run: from_run, call, result },
+                    );
                 }
             }
             Event::Returns { to, run, call, result } => {
@@ -306,6 +311,7 @@ impl World {
         let Some(node) = self.seats[id].node.as_mut() else { return Ok(()) };
         let mut out = Vec::new();
         if let Some(view) = act(node, now, &mut out) {
+            self.trace.note(format_args!("{} {id} sees {view:?}", self.now.0));
             self.facts.saw(id, view, self.now);
         }
         for effect in out {
@@ -359,7 +365,10 @@ impl World {
         let failure = if seat.node.is_none() && !self.network.cut.contains(&(from, to)) {
             // Nobody listens, and the machine says so.
             let result = Err(Failure::NotSent);
-            self.plan(self.now.saturating_add(self.network.latency.1), Event::Returns { to: from, run, call, result });
+            self.plan(
+                self.now.saturating_add(self.network.latency.1),
+                Event::Returns { to: from, run, call, result },
+            );
             return;
         } else {
             Failure::Unanswered

@@ -46,11 +46,12 @@ impl Invariant for AdmissionBound {
             }
             Happened::Answered(check, told) => {
                 let Some(asked) = self.asked.remove(check) else { return Ok(()) };
-                let shared = facts.settings.unreachable == Unreachable::LocalShare && told.via == Via::Fallback;
+                let shared =
+                    facts.settings.unreachable == Unreachable::LocalShare && told.via == Via::Fallback;
                 if let (true, Some(decision)) = (shared && is_counted(&asked), told.answer)
                     && decision.status == Status::UnderLimit
                 {
-                    let share = share_of(&asked.request(), facts.view(node).len()).limit;
+                    let share = share_of(&asked.request(), facts.seen_by(node)).limit;
                     // A peer that was back in between had its shares forgotten.
                     let window = (node, run, asked.key.clone(), decision.reset_time, facts.disturbances);
                     let granted = self.by_shares.entry(window).or_default();

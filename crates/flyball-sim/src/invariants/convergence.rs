@@ -1,17 +1,21 @@
 //! When troubles are over and every GLOBAL key was asked once more on each node, all copies soon say what the owner
 //! says.
 
-use flyball_core::Timestamp;
+use std::collections::BTreeSet;
+
 use flyball_core::algorithm::{Bucket, State};
 use flyball_core::cluster::{Member, OwnedKey};
 use flyball_core::store::StoredKey;
+use flyball_core::{Behavior, Timestamp};
 
-use super::{Facts, Invariant};
+use super::{Facts, Happened, Invariant};
 use crate::message::{NodeId, node_at};
 use crate::node::Node;
 
-#[derive(Debug)]
-pub(super) struct Convergence;
+#[derive(Debug, Default)]
+pub(super) struct Convergence {
+    global: BTreeSet<OwnedKey>,
+}
 
 /// Free units at `wall`, and when the bucket ends.
 fn standing(bucket: &Bucket, wall: Timestamp) -> (f64, i64) {
@@ -29,6 +33,16 @@ impl Invariant for Convergence {
         "convergence"
     }
 
+    fn see(&mut self, _: NodeId, happened: &Happened<'_>, _: &Facts) -> Result<(), String> {
+        if let Happened::Asked(_, asked) = happened
+            && asked.behavior.has(Behavior::GLOBAL)
+            && !self.global.contains(&asked.key)
+        {
+            self.global.insert(asked.key.clone());
+        }
+        Ok(())
+    }
+
     fn conclude(&self, nodes: &[(NodeId, &Node, Timestamp)], _: &Facts) -> Result<(), String> {
         for (owner_id, owner, wall) in nodes {
             let mut owned: Vec<(OwnedKey, Bucket)> = Vec::new();
@@ -36,6 +50,7 @@ impl Invariant for Convergence {
                 if let StoredKey::Pair(pair) = key
                     && owner.view().owner(pair) == Member::Own
                     && bucket.is_alive(*wall)
+                    && self.global.contains(&pair.into())
                 {
                     owned.push((pair.into(), *bucket));
                 }

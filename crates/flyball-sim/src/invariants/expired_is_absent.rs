@@ -11,10 +11,7 @@ pub(super) struct ExpiredIsAbsent;
 fn check(asked: &Asked, at: i64, decision: &flyball_core::Decision) -> Result<(), String> {
     let reset = asked.behavior.has(Behavior::RESET_REMAINING) && decision.reset_time == 0;
     if asked.algorithm == 0 && !reset && decision.reset_time < at {
-        return Err(format!(
-            "{:?} at {at}: the answer's window ended at {}",
-            asked.key, decision.reset_time
-        ));
+        return Err(format!("{:?} at {at}: the answer's window ended at {}", asked.key, decision.reset_time));
     }
     Ok(())
 }

@@ -17,7 +17,9 @@ pub struct Facts {
     /// The longest a packet takes.
     pub latency_max: Duration,
     /// What each node sees.
-    views: Vec<Vec<String>>,
+    views: Vec<Option<Vec<String>>>,
+    /// How often each node's view changed.
+    pub view_changes: Vec<u64>,
     /// Since when nobody's view changed and nobody started, ended or had its clock set.
     pub calm_since: Instant,
     /// Times that a view changed, or a node ended or started.
@@ -39,7 +41,8 @@ impl Facts {
             now: Instant(0),
             settings: settings.clone(),
             latency_max,
-            views: vec![Vec::new(); nodes],
+            views: vec![None; nodes],
+            view_changes: vec![0; nodes],
             calm_since: Instant(0),
             disturbances: 0,
             runs: vec![0; nodes],
@@ -56,7 +59,8 @@ impl Facts {
 
     pub(crate) fn started(&mut self, node: NodeId, now: Instant) {
         self.runs[node] += 1;
-        self.views[node].clear();
+        self.views[node] = None;
+        self.view_changes[node] += 1;
         self.disturbed(now);
     }
 
@@ -66,8 +70,9 @@ impl Facts {
     }
 
     pub(crate) fn saw(&mut self, node: NodeId, view: Vec<String>, now: Instant) {
-        if self.views[node] != view {
-            self.views[node] = view;
+        if self.views[node].as_ref() != Some(&view) {
+            self.views[node] = Some(view);
+            self.view_changes[node] += 1;
             self.disturbed(now);
         }
     }
@@ -80,15 +85,15 @@ impl Facts {
         self.forward_ms[node] += ms.abs();
     }
 
-    /// Whether all who see `node` see the same.
+    /// Whether all who were told of peers were told of the same.
     pub fn agree(&self) -> bool {
-        let mut views = self.views.iter().filter(|view| !view.is_empty());
+        let mut views = self.views.iter().flatten();
         let first = views.next();
         views.all(|view| Some(view) == first)
     }
 
-    /// A node's view.
-    pub fn view(&self, node: NodeId) -> &[String] {
-        &self.views[node]
+    /// How many nodes a node sees.
+    pub fn seen_by(&self, node: NodeId) -> usize {
+        self.views[node].as_ref().map_or(1, Vec::len)
     }
 }

@@ -30,7 +30,8 @@ impl Invariant for HitsConserved {
                 self.sums.entry(key.clone()).or_default().0 += hits;
             }
             Happened::Noted(Note::Applied(applied))
-                if matches!(applied.origin, Origin::Hits | Origin::Rehomed) && is_tame(&applied.asked.key) =>
+                if matches!(applied.origin, Origin::Hits | Origin::Rehomed)
+                    && is_tame(&applied.asked.key) =>
             {
                 let (recorded, delivered) = self.sums.entry(applied.asked.key.clone()).or_default();
                 *delivered += applied.asked.hits;
@@ -56,9 +57,12 @@ impl Invariant for HitsConserved {
             }
             given_up += stats.lost + stats.ended + stats.dropped;
         }
-        let short: Vec<_> = self.sums.iter().filter(|(_, (recorded, delivered))| recorded != delivered).collect();
+        let short: Vec<_> =
+            self.sums.iter().filter(|(_, (recorded, delivered))| recorded != delivered).collect();
         if short.len() as u64 > given_up {
-            return Err(format!("hits (recorded, delivered) are missing, {given_up} keys were given up: {short:?}"));
+            return Err(format!(
+                "hits (recorded, delivered) are missing, {given_up} keys were given up: {short:?}"
+            ));
         }
         Ok(())
     }

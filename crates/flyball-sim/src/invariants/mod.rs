@@ -85,11 +85,16 @@ impl Invariants {
             Box::new(reset_monotonic::ResetMonotonic::default()),
             Box::new(expired_is_absent::ExpiredIsAbsent),
             Box::new(bounded_memory::BoundedMemory),
-            Box::new(convergence::Convergence),
+            Box::new(convergence::Convergence::default()),
         ])
     }
 
-    pub(crate) fn see(&mut self, node: NodeId, happened: &Happened<'_>, facts: &Facts) -> Result<(), Violation> {
+    pub(crate) fn see(
+        &mut self,
+        node: NodeId,
+        happened: &Happened<'_>,
+        facts: &Facts,
+    ) -> Result<(), Violation> {
         for rule in &mut self.0 {
             rule.see(node, happened, facts).map_err(|text| Violation { invariant: rule.name(), text })?;
         }
@@ -103,7 +108,11 @@ impl Invariants {
         Ok(())
     }
 
-    pub(crate) fn conclude(&self, nodes: &[(NodeId, &Node, Timestamp)], facts: &Facts) -> Result<(), Violation> {
+    pub(crate) fn conclude(
+        &self,
+        nodes: &[(NodeId, &Node, Timestamp)],
+        facts: &Facts,
+    ) -> Result<(), Violation> {
         for rule in &self.0 {
             rule.conclude(nodes, facts).map_err(|text| Violation { invariant: rule.name(), text })?;
         }

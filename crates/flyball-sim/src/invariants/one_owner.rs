@@ -18,19 +18,9 @@ pub(super) struct OneOwner {
     asked: BTreeMap<CheckId, Instant>,
     /// By node, its run and what it sees: with any of them the history begins anew.
     references: BTreeMap<(NodeId, OwnedKey), (u64, u64, Reference)>,
-    views: BTreeMap<NodeId, (Vec<String>, u64)>,
 }
 
 impl OneOwner {
-    fn view_number(&mut self, node: NodeId, facts: &Facts) -> u64 {
-        let (known, number) = self.views.entry(node).or_default();
-        if known.as_slice() != facts.view(node) {
-            *known = facts.view(node).to_vec();
-            *number += 1;
-        }
-        *number
-    }
-
     fn applied(&mut self, node: NodeId, applied: &Applied, facts: &Facts) -> Result<(), String> {
         let key = &applied.asked.key;
         let asked = applied.check.and_then(|check| self.asked.get(&check));
@@ -38,9 +28,9 @@ impl OneOwner {
         if calm && !applied.owns && applied.origin != Origin::Rehomed {
             return Err(format!("node {node} applied a check of {key:?}, which it does not own"));
         }
-        let view = self.view_number(node, facts);
+        let view = facts.view_changes[node];
         let place = (node, key.clone());
-        if !applied.owns {
+        if !applied.owns || applied.alone {
             self.references.remove(&place);
             return Ok(());
         }

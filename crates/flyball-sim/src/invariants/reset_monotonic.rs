@@ -3,6 +3,7 @@
 //! up or a node came or went, since then the owner rightly knows of less.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use flyball_core::cluster::OwnedKey;
 
@@ -10,18 +11,29 @@ use super::{Facts, Happened, Invariant};
 use crate::message::{NodeId, Note};
 use crate::workload::is_tame;
 
-/// What was shown last, and under which circumstances.
+/// The circumstances of a window. What was given up, or who came, shows only later, so those of its beginning count.
 #[derive(Debug, PartialEq, Eq)]
-struct Shown {
+struct Window {
     reset_time: i64,
     disturbances: u64,
     given_up: u64,
     clock: i64,
 }
 
+#[derive(Debug)]
+struct Shown {
+    window: Window,
+    remaining: i64,
+    /// The cluster had been calm for a while when it began.
+    calm: bool,
+}
+
+/// After a change of views, news of earlier owners may still be about for so long.
+const ECHO: Duration = Duration::from_secs(3);
+
 #[derive(Debug, Default)]
 pub(super) struct ResetMonotonic {
-    shown: BTreeMap<(NodeId, OwnedKey), (Shown, i64)>,
+    shown: BTreeMap<(NodeId, OwnedKey), Shown>,
 }
 
 impl Invariant for ResetMonotonic {
@@ -34,21 +46,28 @@ impl Invariant for ResetMonotonic {
         if !is_tame(&asked.key) || asked.algorithm != 0 {
             return Ok(());
         }
-        let circumstances = Shown {
+        let window = Window {
             reset_time: decision.reset_time,
             disturbances: facts.disturbances,
             given_up: *given_up + facts.died,
             clock: facts.forward_ms.iter().sum(),
         };
+        let (reset_time, remaining) = (window.reset_time, decision.remaining);
+        let calm = facts.calm_since.saturating_add(ECHO) < facts.now;
         let place = (node, asked.key.clone());
-        let last = self.shown.insert(place, (circumstances, decision.remaining));
-        let Some((before, remaining)) = last else { return Ok(()) };
-        let same = self.shown.get(&(node, asked.key.clone())).is_some_and(|(now, _)| *now == before);
-        if same && decision.remaining > remaining {
-            return Err(format!(
-                "{:?} on node {node}: {} remaining after {remaining}, in the same window",
-                asked.key, decision.remaining
-            ));
+        match self.shown.get_mut(&place).filter(|shown| shown.window.reset_time == reset_time) {
+            None => {
+                self.shown.insert(place, Shown { window, remaining, calm });
+            }
+            Some(shown) => {
+                let before = std::mem::replace(&mut shown.remaining, remaining);
+                if shown.calm && shown.window == window && remaining > before {
+                    return Err(format!(
+                        "{:?} on node {node}: {remaining} remaining after {before}, in the same window",
+                        asked.key
+                    ));
+                }
+            }
         }
         Ok(())
     }
