@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt::{self, Write};
 
 /// Lines that are kept for a failure.
-const TAIL: usize = 100_000;
+const TAIL: usize = 60;
 
 /// See [the module](self).
 #[derive(Clone, Debug)]

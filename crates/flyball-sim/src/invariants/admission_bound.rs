@@ -1,7 +1,7 @@
 //! No more is granted than there is.
 //!
 //! A tame token window of one owner grants its limit and no more, whatever happens around it. So while views are stable
-//! a non-GLOBAL key is exact, and each change of owner admits at most one more limit: the new owner's window. A
+//! (all nodes see the same) a non-GLOBAL key is exact, and each change of owner admits at most one more limit: the new owner's window. A
 //! copy of a GLOBAL key grants at most the limit in one window as long as nothing was given up and nobody came or went,
 //! which makes limit × nodes for all. Who stands in for an unreachable owner grants its share.
 
@@ -81,7 +81,7 @@ impl Invariant for AdmissionBound {
                     let (granted, disturbances, lost) =
                         self.on_copies.entry(window).or_insert((0, now.0, now.1));
                     *granted += asked.hits;
-                    if *granted > asked.limit && (*disturbances, *lost) == now {
+                    if *granted > asked.limit && (*disturbances, *lost) == now && facts.agree() {
                         return Err(format!("{:?}: {granted} of {} on one copy", asked.key, asked.limit));
                     }
                 }

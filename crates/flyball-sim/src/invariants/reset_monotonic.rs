@@ -24,7 +24,7 @@ struct Window {
 struct Shown {
     window: Window,
     remaining: i64,
-    /// The cluster had been calm for a while when it began.
+    /// The cluster had agreed and been calm for a while when it began.
     calm: bool,
 }
 
@@ -53,7 +53,7 @@ impl Invariant for ResetMonotonic {
             clock: facts.forward_ms.iter().sum(),
         };
         let (reset_time, remaining) = (window.reset_time, decision.remaining);
-        let calm = facts.calm_since.saturating_add(ECHO) < facts.now;
+        let calm = facts.agree() && facts.calm_since.saturating_add(ECHO) < facts.now;
         let place = (node, asked.key.clone());
         match self.shown.get_mut(&place).filter(|shown| shown.window.reset_time == reset_time) {
             None => {
