@@ -20,6 +20,12 @@ struct Cli {
     /// Only this one, with what happened last.
     #[arg(long)]
     seed: Option<u64>,
+    /// Run all seeds, and name those that fail.
+    #[arg(long)]
+    keep_going: bool,
+    /// With --seed: how much of what happened last is shown.
+    #[arg(long, default_value_t = 60)]
+    lines: usize,
     /// Let the nodes do something wrong.
     #[arg(long)]
     fault: Option<Fault>,
@@ -28,7 +34,7 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Some(seed) = cli.seed {
-        return match run(seed, cli.fault, true) {
+        return match run(seed, cli.fault, cli.lines) {
             Ok(passed) => {
                 println!("seed {seed} passed: {} checks, digest {:016x}", passed.checks, passed.digest);
                 ExitCode::SUCCESS
@@ -45,15 +51,23 @@ fn main() -> ExitCode {
     });
     println!("{} seeds from {start}", cli.seeds);
     let began = Instant::now();
-    let mut checks = 0;
+    let (mut checks, mut failures) = (0, 0);
     for seed in start..start.saturating_add(cli.seeds) {
-        match run(seed, cli.fault, false) {
+        match run(seed, cli.fault, 0) {
             Ok(passed) => checks += passed.checks,
+            Err(failed) if cli.keep_going => {
+                failures += 1;
+                println!("seed {seed}: {}", failed.violation);
+            }
             Err(failed) => {
                 println!("{failed}");
                 return ExitCode::FAILURE;
             }
         }
+    }
+    if failures > 0 {
+        println!("{failures} of {} seeds failed", cli.seeds);
+        return ExitCode::FAILURE;
     }
     println!("all passed: {checks} checks in {:.1} s", began.elapsed().as_secs_f64());
     ExitCode::SUCCESS

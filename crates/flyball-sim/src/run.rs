@@ -54,8 +54,8 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Runs one seed. `keep` remembers what happened last.
-pub fn run(seed: u64, fault: Option<Fault>, keep: bool) -> Result<Passed, Failed> {
+/// Runs one seed. So many lines of what happened last are kept for a failure.
+pub fn run(seed: u64, fault: Option<Fault>, keep: usize) -> Result<Passed, Failed> {
     let options = Options::new(seed, fault);
     let mut world = World::new(seed, options.nodes, &options.node, options.network.clone(), keep);
     let result = live(&mut world, &options);
@@ -98,7 +98,7 @@ fn live(world: &mut World, options: &Options) -> Result<u64, Violation> {
         world.take_answers();
     }
     heal(world, &all)?;
-    touch(world, &workload)?;
+    touch(world, options, &workload)?;
     world.conclude()?;
     Ok(checks)
 }
@@ -168,7 +168,7 @@ fn heal(world: &mut World, all: &[NodeId]) -> Result<(), Violation> {
 }
 
 /// Every GLOBAL key is asked once more on every node.
-fn touch(world: &mut World, workload: &Workload) -> Result<(), Violation> {
+fn touch(world: &mut World, options: &Options, workload: &Workload) -> Result<(), Violation> {
     let global = workload.subjects.iter().filter(|subject| subject.asked.behavior.has(Behavior::GLOBAL));
     for subject in global {
         for node in 0..world.seats() {
@@ -176,6 +176,8 @@ fn touch(world: &mut World, workload: &Workload) -> Result<(), Violation> {
             asked.hits = 1;
             world.ask(node, vec![asked])?;
         }
+        // One after the other: with tight bounds they would push each other out.
+        world.run_until(world.now.saturating_add(options.node.hits.sync_wait * 3))?;
     }
     world.run_until(world.now.saturating_add(Duration::from_secs(3)))
 }

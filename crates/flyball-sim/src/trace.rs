@@ -3,31 +3,29 @@
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
 
-/// Lines that are kept for a failure.
-const TAIL: usize = 60;
-
 /// See [the module](self).
 #[derive(Clone, Debug)]
 pub struct Trace {
     digest: u64,
-    tail: Option<VecDeque<String>>,
+    keep: usize,
+    tail: VecDeque<String>,
 }
 
 impl Trace {
-    /// Nothing happened yet. `keep`: remember the last lines.
-    pub fn new(keep: bool) -> Self {
-        Self { digest: 0xcbf2_9ce4_8422_2325, tail: keep.then(VecDeque::new) }
+    /// Nothing happened yet. So many of the last lines are kept.
+    pub const fn new(keep: usize) -> Self {
+        Self { digest: 0xcbf2_9ce4_8422_2325, keep, tail: VecDeque::new() }
     }
 
     /// Something happened.
     pub fn note(&mut self, what: fmt::Arguments<'_>) {
         // Formatting feeds the hash; text is made only where somebody will read it.
         let _ = Hasher(&mut self.digest).write_fmt(what);
-        if let Some(tail) = &mut self.tail {
-            if tail.len() == TAIL {
-                tail.pop_front();
+        if self.keep > 0 {
+            if self.tail.len() == self.keep {
+                self.tail.pop_front();
             }
-            tail.push_back(what.to_string());
+            self.tail.push_back(what.to_string());
         }
     }
 
@@ -38,7 +36,7 @@ impl Trace {
 
     /// The last lines, if they were kept.
     pub fn tail(&self) -> impl Iterator<Item = &str> {
-        self.tail.iter().flatten().map(String::as_str)
+        self.tail.iter().map(String::as_str)
     }
 }
 

@@ -98,7 +98,7 @@ pub struct World {
 
 impl World {
     /// A world with seats for so many nodes, none of which runs.
-    pub fn new(seed: u64, nodes: usize, settings: &NodeSettings, network: Network, keep: bool) -> Self {
+    pub fn new(seed: u64, nodes: usize, settings: &NodeSettings, network: Network, keep: usize) -> Self {
         let seat = |_| Seat {
             node: None,
             run: 0,

@@ -7,7 +7,7 @@ use flyball_sim::run;
 const SEEDS: u64 = 200;
 
 fn found_by(fault: Fault, invariants: &[&str]) {
-    let failed = (0..SEEDS).find_map(|seed| run(seed, Some(fault), false).err());
+    let failed = (0..SEEDS).find_map(|seed| run(seed, Some(fault), 0).err());
     let failed = failed.unwrap_or_else(|| panic!("{fault:?} was not found in {SEEDS} seeds"));
     let name = failed.violation.invariant;
     assert!(invariants.contains(&name), "{fault:?} was found by {name}: {}", failed.violation.text);
