@@ -125,7 +125,14 @@ impl Inner {
         let sender = request.stamp.as_ref();
         let is_late = sender.is_some_and(|told| {
             let stamp = Stamp { session: told.session, sequence: told.sequence };
-            self.globals.news_senders().begin(&told.sender, stamp) == Seen::Before
+            let mut senders = self.globals.news_senders();
+            let restarted = senders.session(&told.sender).is_some_and(|known| known != told.session);
+            let is_late = senders.begin(&told.sender, stamp) == Seen::Before;
+            drop(senders);
+            if restarted && !is_late {
+                self.globals.hits().restarted(&told.sender);
+            }
+            is_late
         });
         if is_late {
             self.globals.counts.stale.fetch_add(1, Relaxed);

@@ -215,6 +215,14 @@ impl GlobalHits {
         }
     }
 
+    /// `owner` has started anew: it has forgotten all batches that it answered. To be called before what it tells is taken;
+    /// otherwise a copy would subtract them for as long as it has nothing new to send.
+    pub fn restarted(&mut self, owner: &str) {
+        if let Some(outbox) = self.outboxes.get_mut(owner) {
+            outbox.forget_answered();
+        }
+    }
+
     /// Brings every key to who owns it now. Hits whose owner this node has become are handed back, to be applied here.
     pub fn rehome(&mut self, view: &View, now: Instant) -> Vec<(OwnedKey, SentHits)> {
         let mut own = Vec::new();

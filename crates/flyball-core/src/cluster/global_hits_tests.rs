@@ -279,6 +279,19 @@ fn a_copy_subtracts_what_the_owner_did_not_know_when_it_spoke() {
 }
 
 #[test]
+fn an_owner_that_started_anew_misses_only_what_it_has_not_answered() {
+    let mut machine = GlobalHits::new(settings());
+    record(&mut machine, "a:1", "k", 1, 0);
+    let first = due(&mut machine, 100).unwrap().sequence;
+    machine.succeeded("a:1", first, true, at(101));
+    record(&mut machine, "a:1", "k", 2, 110);
+    due(&mut machine, 210).unwrap();
+    assert_eq!(unconfirmed(&machine, "k", Some(0)), Unconfirmed::Hits(3));
+    machine.restarted("a:1");
+    assert_eq!(unconfirmed(&machine, "k", Some(0)), Unconfirmed::Hits(2));
+}
+
+#[test]
 fn hits_of_a_window_that_is_over_are_given_up() {
     let mut machine = GlobalHits::new(settings());
     record(&mut machine, "a:1", "k", 1, 0);

@@ -383,6 +383,11 @@ impl Outbox {
         }
     }
 
+    /// The owner has started anew, and what it had counted is gone with it: nothing of that is missing in what it says.
+    pub(super) fn forget_answered(&mut self) {
+        self.sent.retain(|sent| sent.state != SentState::Answered);
+    }
+
     /// What the owner does not know of `key`, when what it says includes all batches up to `applied` (not told:
     /// all that it answered). Hits that ended before `since` belong to an earlier window and are no part of it.
     pub(super) fn unconfirmed(&self, key: Key<'_>, applied: Option<u64>, since: Timestamp) -> Unconfirmed {

@@ -39,8 +39,10 @@ impl Invariant for HitsConserved {
                 *self.by_run.entry((node, facts.runs[node], key.clone())).or_default() += applied.asked.hits;
                 let (recorded, delivered) = self.sums.entry(key.clone()).or_default();
                 *delivered += applied.asked.hits;
-                let is_dead = |(node, run, of): &(NodeId, u64, OwnedKey)| of == key && *run < facts.runs[*node];
-                let died = || self.by_run.iter().filter(|(of, _)| is_dead(of)).map(|(_, hits)| hits).sum::<i64>();
+                let is_dead =
+                    |(node, run, of): &(NodeId, u64, OwnedKey)| of == key && *run < facts.runs[*node];
+                let died =
+                    || self.by_run.iter().filter(|(of, _)| is_dead(of)).map(|(_, hits)| hits).sum::<i64>();
                 if delivered > recorded && *delivered - died() > *recorded {
                     return Err(format!(
                         "{key:?}: {delivered} delivered of {recorded}, the last {} to node {node}",
