@@ -423,7 +423,7 @@ impl Node {
     fn news(&mut self, from: NodeId, lines: &[Line], stamp: Option<Stamp>, applied: Option<Stamp>, now: Now) {
         let owner = address(from);
         if let Some(stamp) = stamp {
-            let restarted = self.news_senders.session(&owner).is_some_and(|known| known != stamp.session);
+            let restarted = self.news_senders.session(&owner) != Some(stamp.session);
             let seen = self.news_senders.begin(&owner, stamp);
             if restarted && seen != Seen::Before {
                 self.hits.restarted(&owner);

@@ -126,7 +126,7 @@ impl Inner {
         let is_late = sender.is_some_and(|told| {
             let stamp = Stamp { session: told.session, sequence: told.sequence };
             let mut senders = self.globals.news_senders();
-            let restarted = senders.session(&told.sender).is_some_and(|known| known != told.session);
+            let restarted = senders.session(&told.sender) != Some(told.session);
             let is_late = senders.begin(&told.sender, stamp) == Seen::Before;
             drop(senders);
             if restarted && !is_late {
