@@ -297,7 +297,6 @@ fn peers_that_are_down_come_first_and_long_lists_are_cut() {
         let overview = overview.clone();
         Stage::new(page.clone(), usize::MAX, move |n| with_peers(later(&overview, n), count)).url()
     };
-    // The picture of the handbook: docs/admin.png.
     screenshot(&stage(&page, 3), "light", (1280, 1080), &[]);
     screenshot(&stage(&page, 3), "dark", (1360, 1120), &["--blink-settings=preferredColorScheme=0"]);
     screenshot(&stage(&page, 43), "narrow", (500, 2_400), &[]);
