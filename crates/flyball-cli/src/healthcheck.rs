@@ -6,14 +6,12 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use bytes::Bytes;
 use http::StatusCode;
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 
 use crate::address;
 use crate::exit::Exit;
+use crate::fetch;
 use crate::limit;
 use crate::output::{self, BAD, GOOD};
 
@@ -55,8 +53,6 @@ Environment:
 
 const ATTEMPTS: &str = "GUBER_HTTP_RETRY_COUNT";
 const PAUSE: Duration = Duration::from_millis(500);
-/// A cluster of hundreds of peers is described in a fraction of this.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// What one attempt found.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,11 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     runtime.block_on(async {
         let mut exit = Exit::Failure;
         for attempt in 1..=attempts {
-            let found = match tokio::time::timeout(args.timeout, ask(&target)).await {
-                Ok(found) => found,
-                Err(_) => Err(anyhow::anyhow!("no answer within {:?}", args.timeout)),
-            };
-            let text = match found {
+            let text = match ask(&target, args.timeout).await {
                 Ok(Health::Healthy) => {
                     output::line(&format!("{target} is {}", output::styled(GOOD, "healthy")))?;
                     return Ok(Exit::Success);
@@ -115,32 +107,9 @@ fn attempts_of(variable: Option<&str>) -> anyhow::Result<u32> {
     }
 }
 
-async fn ask(target: &str) -> anyhow::Result<Health> {
-    let stream = tokio::net::TcpStream::connect(target).await.context("cannot connect")?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let request = http::Request::get("/v1/HealthCheck").header(http::header::HOST, target);
-    let exchange = async {
-        let response = sender.send_request(request.body(Empty::<Bytes>::new())?).await.map_err(unheard)?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(anyhow::Error::from_boxed).context("cannot read the answer")?;
-        judge(status, &body.to_bytes())
-    };
-    let mut exchange = std::pin::pin!(exchange);
-    // The connection does the input and output of the exchange. A server that closes right after its answer
-    // ends it first; the exchange then still has the answer, or the reason why there is none.
-    tokio::select! {
-        biased;
-        found = &mut exchange => found,
-        _ = connection => exchange.await,
-    }
-}
-
-/// Why there is no answer to read.
-fn unheard(error: hyper::Error) -> anyhow::Error {
-    let foreign = error.is_parse();
-    let error = anyhow::Error::new(error);
-    if foreign { error.context("it does not speak HTTP/1.1; is this the gRPC port?") } else { error }
+async fn ask(target: &str, patience: Duration) -> anyhow::Result<Health> {
+    let (status, body) = fetch::get_within(patience, target, "/v1/HealthCheck").await?;
+    judge(status, &body)
 }
 
 /// What an answer says. Only a body of the right form counts, since another service may sit on the port.

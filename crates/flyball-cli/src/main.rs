@@ -10,10 +10,12 @@ mod check;
 mod completions;
 mod config;
 mod exit;
+mod fetch;
 mod healthcheck;
 mod human;
 mod limit;
 mod output;
+mod ring;
 mod serve;
 mod version;
 
@@ -55,6 +57,7 @@ enum Command {
     Check(check::Args),
     Healthcheck(healthcheck::Args),
     Config(Box<config::Args>),
+    Ring(ring::Args),
     Bench(bench::Args),
     Version(version::Args),
     Completions(completions::Args),
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Healthcheck(args) => healthcheck::run(&args),
         Command::Config(args) => config::run(&args),
+        Command::Ring(args) => ring::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Version(args) => version::run(&args),
         Command::Completions(args) => completions::run(&args),

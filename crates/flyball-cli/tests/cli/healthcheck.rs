@@ -1,36 +1,12 @@
 //! `flyball healthcheck` against healthy, unhealthy, stopped and foreign answers.
 
-use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::thread;
 
+use super::responder::answer;
 use super::support::{Ended, Node, deserted, flyball, run};
 
-/// Answers one connection after the other with these bytes, then is gone.
 fn responder(answers: Vec<String>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    thread::spawn(move || {
-        for answer in answers {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut request = Vec::new();
-            while !request.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                stream.read_exact(&mut byte).unwrap();
-                request.push(byte[0]);
-            }
-            assert!(request.starts_with(b"GET /v1/HealthCheck HTTP/1.1\r\n"));
-            stream.write_all(answer.as_bytes()).unwrap();
-        }
-    });
-    address
-}
-
-fn answer(status: &str, body: &str) -> String {
-    format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
+    super::responder::responder("/v1/HealthCheck", answers)
 }
 
 fn unhealthy() -> String {

@@ -7,5 +7,7 @@ mod check;
 mod command_line;
 mod healthcheck;
 mod reference;
+mod responder;
+mod ring;
 mod serve;
 mod support;

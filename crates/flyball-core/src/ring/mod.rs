@@ -106,7 +106,12 @@ impl Ring {
 
     /// The owner of a key of which only the joined text is known.
     pub fn owner_of_joined(&self, joined: &str) -> Option<&str> {
-        self.owner_at(self.hash.of(&[joined.as_bytes()])).map(|index| &*self.peers[index])
+        self.owner_at(self.place_of_joined(joined)).map(|index| &*self.peers[index])
+    }
+
+    /// Where a key lies of which only the joined text is known.
+    pub fn place_of_joined(&self, joined: &str) -> u64 {
+        self.hash.of(&[joined.as_bytes()])
     }
 
     /// Where on the circle a key lies: the hash of its name, `_` and its unique key. It depends on the ring's hash

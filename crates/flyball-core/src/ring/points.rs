@@ -5,7 +5,7 @@
 //! hash, spread evenly, so their leading bits say nearly where a point stands: the circle is cut into equal arcs,
 //! one or two for each point, and for each arc we keep how many points lie before it. A lookup reads that number
 //! and walks the points from there, on average not two of them: two or three cache lines, whatever the number of
-//! peers, and a fifth of the search's time.
+//! peers, and a quarter of the search's time.
 //!
 //! The number is a hint, never the truth: any that is not too large leads to the right answer, and after [`STEPS`]
 //! points the walk goes on as a binary search. So addresses whose points crowd together cost a little time, not
