@@ -7,6 +7,7 @@
 mod address;
 mod bench;
 mod check;
+mod cluster;
 mod completions;
 mod config;
 mod exit;
@@ -15,6 +16,7 @@ mod healthcheck;
 mod human;
 mod limit;
 mod output;
+mod peers;
 mod ring;
 mod serve;
 mod version;
@@ -40,6 +42,7 @@ const HELP: &str = "\
 Examples:
   flyball serve                                       a node on this machine
   flyball check api alice --limit 100 --duration 1m   may alice call once more this minute?
+  flyball cluster --nodes 3                           a cluster on this machine, for trying things
   flyball bench --rate 5000 --time 30s                how fast is that node?
 
 Exit codes, unless a command's help says more:
@@ -57,6 +60,8 @@ enum Command {
     Check(check::Args),
     Healthcheck(healthcheck::Args),
     Config(Box<config::Args>),
+    Cluster(cluster::Args),
+    Peers(peers::Args),
     Ring(ring::Args),
     Bench(bench::Args),
     Version(version::Args),
@@ -70,6 +75,8 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Healthcheck(args) => healthcheck::run(&args),
         Command::Config(args) => config::run(&args),
+        Command::Cluster(args) => cluster::run(&args),
+        Command::Peers(args) => peers::run(&args),
         Command::Ring(args) => ring::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Version(args) => version::run(&args),

@@ -4,7 +4,7 @@
 use anyhow::Context as _;
 use flyball_server::config::{self, Config, Loaded, LogFormat, LogLevel, ServeArgs};
 use flyball_server::daemon::Daemon;
-use flyball_server::shutdown::Signals;
+use flyball_server::shutdown::{Signal, Signals};
 use flyball_server::telemetry::logs::{self, Shape};
 use tracing::level_filters::LevelFilter;
 
@@ -21,6 +21,9 @@ use crate::version;
 pub(crate) struct Args {
     #[command(flatten)]
     settings: ServeArgs,
+    /// Stop gracefully when standard input ends: a node that `cluster` started does not outlive it
+    #[arg(long, hide = true)]
+    until_input_ends: bool,
 }
 
 const HELP: &str = "\
@@ -44,7 +47,7 @@ Environment:
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let loaded = config::load(&args.settings, std::env::vars_os(), config::read_file)?;
     log(&loaded.config)?;
-    daemon(loaded).or_else(|error| {
+    daemon(loaded, args.until_input_ends).or_else(|error| {
         // A start that fails is one line, and from here on the log decides what lines look like.
         if !tracing::enabled!(tracing::Level::ERROR) {
             return Err(error);
@@ -54,7 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     })
 }
 
-fn daemon(loaded: Loaded) -> anyhow::Result<Exit> {
+fn daemon(loaded: Loaded, until_input_ends: bool) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -62,6 +65,7 @@ fn daemon(loaded: Loaded) -> anyhow::Result<Exit> {
     let outcome = runtime.block_on(async {
         // From here on a signal is kept, so that one during the start stops the node as soon as it runs.
         let signals = Signals::of_process().context("cannot wait for signals")?;
+        let signals = if until_input_ends { with_input(signals)? } else { signals };
         let daemon = Daemon::start(loaded.config).await?;
         tracing::info!(version = version::line(), "flyball");
         for warning in &loaded.warnings {
@@ -72,6 +76,34 @@ fn daemon(loaded: Loaded) -> anyhow::Result<Exit> {
     // Whatever did not end within the stop's bound is not waited for.
     runtime.shutdown_background();
     outcome
+}
+
+/// The process's signals, and one more when standard input ends, unless a signal came before: the end of the input
+/// asks for a graceful stop and never makes it an immediate one.
+fn with_input(mut process: Signals) -> anyhow::Result<Signals> {
+    let (sender, signals) = Signals::channel();
+    let (ended, mut input) = tokio::sync::oneshot::channel();
+    // A thread of its own: a read cannot be given up, and nobody waits for this one at the end of the process.
+    let watch = move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _ = ended.send(());
+    };
+    std::thread::Builder::new()
+        .name("input".to_owned())
+        .spawn(watch)
+        .context("cannot watch standard input")?;
+    tokio::spawn(async move {
+        let mut asked = false;
+        loop {
+            tokio::select! {
+                biased;
+                signal = process.next() => sender.send(signal),
+                _ = &mut input, if !asked => sender.send(Signal::Terminate),
+            }
+            asked = true;
+        }
+    });
+    Ok(signals)
 }
 
 fn log(config: &Config) -> anyhow::Result<()> {

@@ -75,7 +75,18 @@ fn p35_help_and_version_are_answers() {
     if git.is_ok_and(|git| git.status.success()) && std::path::Path::new("../../.git").exists() {
         assert!(json["commit"].as_str().is_some_and(|commit| commit.len() >= 7), "{json}");
     }
-    for command in ["serve", "check", "healthcheck", "config", "ring", "bench", "version", "completions"] {
+    for command in [
+        "serve",
+        "check",
+        "healthcheck",
+        "config",
+        "cluster",
+        "peers",
+        "ring",
+        "bench",
+        "version",
+        "completions",
+    ] {
         let ended = run(&mut flyball([command, "--help"]));
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{command}");
         assert!(ended.out.contains(&format!("Usage: flyball {command}")), "{command}: {}", ended.out);

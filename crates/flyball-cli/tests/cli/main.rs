@@ -4,8 +4,10 @@
 
 mod bench;
 mod check;
+mod cluster;
 mod command_line;
 mod healthcheck;
+mod peers;
 mod reference;
 mod responder;
 mod ring;

@@ -29,7 +29,18 @@ fn the_page_shows_the_help_of_every_command() {
         }
     }
     expected.push_str(rest);
-    for command in ["serve", "check", "healthcheck", "config", "ring", "bench", "version", "completions"] {
+    for command in [
+        "serve",
+        "check",
+        "healthcheck",
+        "config",
+        "cluster",
+        "peers",
+        "ring",
+        "bench",
+        "version",
+        "completions",
+    ] {
         assert!(shown.contains(&command.to_owned()), "docs/cli.md does not show {command}");
     }
     if page != expected {
