@@ -7,6 +7,7 @@ mod chores;
 mod fuzz;
 mod process;
 mod seeds;
+mod sim;
 mod test;
 mod tools;
 mod wire;
@@ -38,6 +39,8 @@ enum Chore {
     Reference,
     /// Run one fuzz target.
     Fuzz(fuzz::Arguments),
+    /// Simulate clusters, one per seed, until one breaks a promise.
+    Sim(sim::Arguments),
     /// Install tools and print the variables by which the real-component tests find them.
     Tools {
         /// Which; none means all.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Chore::Codegen => chores::codegen(),
         Chore::Reference => chores::reference(),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
+        Chore::Sim(arguments) => sim::run(&arguments),
         Chore::Tools { names } if names.is_empty() => {
             tools::print(<tools::Tool as clap::ValueEnum>::value_variants())
         }

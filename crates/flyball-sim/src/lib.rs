@@ -11,6 +11,7 @@
 pub mod clock;
 pub mod fault;
 pub mod invariants;
+pub mod legacy;
 pub mod link;
 pub mod message;
 pub mod network;

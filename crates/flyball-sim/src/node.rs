@@ -73,6 +73,26 @@ pub struct Now {
     pub wall: Timestamp,
 }
 
+/// Whoever sits in the cluster, a node of flyball's or an [original](crate::legacy).
+pub trait Actor: std::fmt::Debug {
+    /// When [`wake`](Self::wake) is wanted.
+    fn poll_timeout(&self) -> Option<Instant>;
+    /// Whatever is due is done.
+    fn wake(&mut self, now: Now, out: &mut Vec<Effect>);
+    /// A client asks.
+    fn ask(&mut self, items: Vec<(CheckId, Asked)>, now: Now, out: &mut Vec<Effect>);
+    /// Another node calls. The answer, unless it is still to come.
+    fn called(&mut self, from: NodeId, body: Body, now: Now, out: &mut Vec<Effect>) -> Option<Reply>;
+    /// A call ended.
+    fn answered(&mut self, call: u64, result: Result<Reply, Failure>, now: Now, out: &mut Vec<Effect>);
+    /// Discovery reports who there is.
+    fn set_peers(&mut self, peers: &[NodeId], now: Now, out: &mut Vec<Effect>);
+    /// What it sees.
+    fn view(&self) -> &View;
+    /// It, if it is flyball's.
+    fn flyball(&self) -> Option<&Node>;
+}
+
 /// See [the module](self).
 #[derive(Debug)]
 pub struct Node {
@@ -155,29 +175,6 @@ impl Node {
         self.calls.len()
     }
 
-    /// When [`wake`](Self::wake) is wanted.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        let links = self.links.values().filter_map(Link::poll_timeout);
-        links.chain(self.hits.poll_timeout()).chain(self.broadcast.poll_timeout()).min()
-    }
-
-    /// Whatever is due is done.
-    pub fn wake(&mut self, now: Now, out: &mut Vec<Effect>) {
-        let peers: Vec<NodeId> = self.links.keys().copied().collect();
-        for peer in peers {
-            let Some(link) = self.links.get_mut(&peer) else { continue };
-            let (batch, probe) =
-                (link.batcher.handle_timeout(now.instant), link.health.handle_timeout(now.instant));
-            if let Some(groups) = batch {
-                self.send_batch(peer, groups, true, out);
-            }
-            if probe {
-                self.call(peer, Body::Probe, Call::Probe, out);
-            }
-        }
-        self.send_what_is_due(now, false, out);
-    }
-
     fn send_what_is_due(&mut self, now: Now, all: bool, out: &mut Vec<Effect>) {
         while let Some(batch) = self.hits.due(now.instant, now.wall, all) {
             self.send_hits(batch, now, out);
@@ -194,22 +191,12 @@ impl Node {
         out.push(Effect::Send { to, call: self.next_call, body });
     }
 
-    /// A client asks.
-    pub fn ask(&mut self, items: Vec<(CheckId, Asked)>, now: Now, out: &mut Vec<Effect>) {
-        let items = items.into_iter().map(|(check, asked)| Item { check: Some(check), asked, hops: 0 });
-        self.walk(items.collect(), 0, Origin::Client, now, out);
-        self.send_what_is_due(now, false, out);
-    }
-
     fn walk(&mut self, items: Vec<Item>, round: u8, origin: Origin, now: Now, out: &mut Vec<Effect>) {
         let mut groups: BTreeMap<NodeId, Vec<Item>> = BTreeMap::new();
         for mut item in items {
-            let behavior = match self.settings.rules.screen(&item.asked.request(), Source::Client) {
-                Ok(behavior) => behavior,
-                Err(_) => {
-                    tell(&item, Via::Own, None, out);
-                    continue;
-                }
+            let Ok(behavior) = self.settings.rules.screen(&item.asked.request(), Source::Client) else {
+                tell(&item, Via::Own, None, out);
+                continue;
             };
             match route(&self.view, item.asked.key(), behavior) {
                 Route::Own => self.apply_own(&item, origin, now, out),
@@ -368,22 +355,6 @@ impl Node {
         }
     }
 
-    /// Another node calls. The answer, unless it is still to come.
-    pub fn called(&mut self, from: NodeId, body: Body, now: Now, out: &mut Vec<Effect>) -> Option<Reply> {
-        let reply = match body {
-            Body::Probe => Reply::Done,
-            Body::Checks(items, stamp) => {
-                Reply::Checks(self.peer_checks(from, &items, stamp, now, out)?, true)
-            }
-            Body::News(lines, stamp, applied) => {
-                self.news(from, &lines, stamp, applied, now);
-                Reply::Done
-            }
-        };
-        self.send_what_is_due(now, false, out);
-        Some(reply)
-    }
-
     fn peer_checks(
         &mut self,
         from: NodeId,
@@ -445,7 +416,9 @@ impl Node {
             if mine && !self.fault(Fault::OwnOverwritten) {
                 continue;
             }
-            let key = if stamp.is_some() { StoredKey::Pair(key) } else { StoredKey::Pair(key) };
+            let joined = key.to_string();
+            // An original tells no more.
+            let key = if stamp.is_some() { StoredKey::Pair(key) } else { StoredKey::Joined(&joined) };
             let none = GlobalHits::new(self.settings.hits);
             let hits = if self.fault(Fault::NotSubtracted) { &none } else { &self.hits };
             take_news(
@@ -545,8 +518,83 @@ impl Node {
         }
     }
 
-    /// A call ended.
-    pub fn answered(&mut self, call: u64, result: Result<Reply, Failure>, now: Now, out: &mut Vec<Effect>) {
+    fn forward_ended(
+        &mut self,
+        peer: NodeId,
+        groups: Vec<Group>,
+        made: Option<u64>,
+        result: Result<Reply, Failure>,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        let count = groups.iter().map(|group| group.items.len()).sum();
+        match result {
+            Ok(Reply::Checks(answers, _)) => {
+                let items = groups.iter().flat_map(|group| &group.items);
+                for (item, answer) in items.zip(answers) {
+                    tell(item, Via::Owner, Some(answer), out);
+                }
+            }
+            Ok(Reply::Done) => {}
+            Err(failure) => self.missed(peer, groups, failure, now, out),
+        }
+        let Some(link) = self.links.get_mut(&peer).filter(|link| Some(link.made) == made) else { return };
+        if let Some(next) = link.batcher.finished(count) {
+            if link.health.is_up() {
+                self.send_batch(peer, next, true, out);
+            } else {
+                let items = next.iter().map(|group| group.items.len()).sum();
+                link.batcher.finished(items);
+                self.missed(peer, next, Failure::NotSent, now, out);
+            }
+        }
+    }
+}
+
+impl Actor for Node {
+    fn poll_timeout(&self) -> Option<Instant> {
+        let links = self.links.values().filter_map(Link::poll_timeout);
+        links.chain(self.hits.poll_timeout()).chain(self.broadcast.poll_timeout()).min()
+    }
+
+    fn wake(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let peers: Vec<NodeId> = self.links.keys().copied().collect();
+        for peer in peers {
+            let Some(link) = self.links.get_mut(&peer) else { continue };
+            let (batch, probe) =
+                (link.batcher.handle_timeout(now.instant), link.health.handle_timeout(now.instant));
+            if let Some(groups) = batch {
+                self.send_batch(peer, groups, true, out);
+            }
+            if probe {
+                self.call(peer, Body::Probe, Call::Probe, out);
+            }
+        }
+        self.send_what_is_due(now, false, out);
+    }
+
+    fn ask(&mut self, items: Vec<(CheckId, Asked)>, now: Now, out: &mut Vec<Effect>) {
+        let items = items.into_iter().map(|(check, asked)| Item { check: Some(check), asked, hops: 0 });
+        self.walk(items.collect(), 0, Origin::Client, now, out);
+        self.send_what_is_due(now, false, out);
+    }
+
+    fn called(&mut self, from: NodeId, body: Body, now: Now, out: &mut Vec<Effect>) -> Option<Reply> {
+        let reply = match body {
+            Body::Probe => Reply::Done,
+            Body::Checks(items, stamp) => {
+                Reply::Checks(self.peer_checks(from, &items, stamp, now, out)?, true)
+            }
+            Body::News(lines, stamp, applied) => {
+                self.news(from, &lines, stamp, applied, now);
+                Reply::Done
+            }
+        };
+        self.send_what_is_due(now, false, out);
+        Some(reply)
+    }
+
+    fn answered(&mut self, call: u64, result: Result<Reply, Failure>, now: Now, out: &mut Vec<Effect>) {
         let Some((peer, call)) = self.calls.remove(&call) else { return };
         if let Some(link) = self.links.get_mut(&peer) {
             match &result {
@@ -579,40 +627,7 @@ impl Node {
         self.send_what_is_due(now, false, out);
     }
 
-    fn forward_ended(
-        &mut self,
-        peer: NodeId,
-        groups: Vec<Group>,
-        made: Option<u64>,
-        result: Result<Reply, Failure>,
-        now: Now,
-        out: &mut Vec<Effect>,
-    ) {
-        let count = groups.iter().map(|group| group.items.len()).sum();
-        match result {
-            Ok(Reply::Checks(answers, _)) => {
-                let items = groups.iter().flat_map(|group| &group.items);
-                for (item, answer) in items.zip(answers) {
-                    tell(item, Via::Owner, Some(answer), out);
-                }
-            }
-            Ok(Reply::Done) => {}
-            Err(failure) => self.missed(peer, groups, failure, now, out),
-        }
-        let Some(link) = self.links.get_mut(&peer).filter(|link| Some(link.made) == made) else { return };
-        if let Some(next) = link.batcher.finished(count) {
-            if link.health.is_up() {
-                self.send_batch(peer, next, true, out);
-            } else {
-                let items = next.iter().map(|group| group.items.len()).sum();
-                link.batcher.finished(items);
-                self.missed(peer, next, Failure::NotSent, now, out);
-            }
-        }
-    }
-
-    /// Discovery reports who there is.
-    pub fn set_peers(&mut self, peers: &[NodeId], now: Now, out: &mut Vec<Effect>) {
+    fn set_peers(&mut self, peers: &[NodeId], now: Now, out: &mut Vec<Effect>) {
         let infos: Vec<PeerInfo> = peers.iter().map(|peer| PeerInfo::new(address(*peer))).collect();
         if self.view.has_same_members(&infos) {
             return;
@@ -635,6 +650,14 @@ impl Node {
         }
         self.rehome(now, out);
         self.send_what_is_due(now, false, out);
+    }
+
+    fn view(&self) -> &View {
+        &self.view
+    }
+
+    fn flyball(&self) -> Option<&Node> {
+        Some(self)
     }
 }
 

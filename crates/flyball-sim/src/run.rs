@@ -73,6 +73,9 @@ pub fn run(seed: u64, fault: Option<Fault>, keep: usize) -> Result<Passed, Faile
 fn live(world: &mut World, options: &Options) -> Result<u64, Violation> {
     let workload = Workload::new(options, &mut world.random);
     let all: Vec<NodeId> = (0..options.nodes).collect();
+    for node in options.nodes - options.legacy..options.nodes {
+        world.make_legacy(node);
+    }
     for node in &all {
         world.start(*node);
         let ahead = if options.skew_ms == 0 {

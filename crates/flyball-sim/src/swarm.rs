@@ -19,6 +19,8 @@ pub struct Options {
     pub seed: u64,
     /// Nodes.
     pub nodes: usize,
+    /// So many of them, the last ones, are originals.
+    pub legacy: usize,
     /// How long there is trouble.
     pub chaos: Duration,
     /// Between two calls of clients, on average.
@@ -104,9 +106,12 @@ impl Options {
             unreachable: *pick(random, &policies),
             fault,
         };
+        let nodes = random.random_range(2..=6);
+        let mixed = random.random_bool(0.2);
         Self {
             seed,
-            nodes: random.random_range(2..=6),
+            nodes,
+            legacy: if mixed { random.random_range(1..nodes) } else { 0 },
             chaos: Duration::from_millis(random.random_range(4_000..10_000)),
             pace: Duration::from_micros(random.random_range(3_000..20_000)),
             items_max: *pick(random, &[1, 4, 12]),

@@ -15,9 +15,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::clock::SkewedClock;
 use crate::invariants::{Facts, Happened, Invariants, Violation};
+use crate::legacy::Legacy;
 use crate::message::{Asked, Body, CheckId, Effect, NodeId, Reply, Told};
 use crate::network::Network;
-use crate::node::{Node, NodeSettings, Now};
+use crate::node::{Actor, Node, NodeSettings, Now};
 use crate::trace::Trace;
 
 /// After this a call to a peer has failed.
@@ -62,7 +63,9 @@ impl Ord for Planned {
 /// A node and what the world does to it.
 #[derive(Debug)]
 struct Seat {
-    node: Option<Node>,
+    node: Option<Box<dyn Actor>>,
+    /// It is an original.
+    legacy: bool,
     /// Counts its starts.
     run: u64,
     clock: SkewedClock,
@@ -101,6 +104,7 @@ impl World {
     pub fn new(seed: u64, nodes: usize, settings: &NodeSettings, network: Network, keep: usize) -> Self {
         let seat = |_| Seat {
             node: None,
+            legacy: false,
             run: 0,
             clock: SkewedClock::default(),
             frozen_until: None,
@@ -129,9 +133,15 @@ impl World {
         self.queue.push(Reverse(Planned { at, order: self.order, event }));
     }
 
+    /// Makes the node at this seat an original, from its next start on.
+    pub fn make_legacy(&mut self, node: NodeId) {
+        self.seats[node].legacy = true;
+        self.facts.legacy = true;
+    }
+
     /// The nodes that run.
-    pub fn running(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        self.seats.iter().enumerate().filter_map(|(id, seat)| Some((id, seat.node.as_ref()?)))
+    pub fn running(&self) -> impl Iterator<Item = (NodeId, &dyn Actor)> {
+        self.seats.iter().enumerate().filter_map(|(id, seat)| Some((id, seat.node.as_deref()?)))
     }
 
     /// What a node's wall clock shows.
@@ -148,7 +158,12 @@ impl World {
         let seat = &mut self.seats[node];
         seat.run += 1;
         let session = ((node as u64 + 1) << 16) | seat.run;
-        seat.node = Some(Node::new(node, session, &self.settings));
+        let settings = &self.settings;
+        seat.node = Some(if seat.legacy {
+            Box::new(Legacy::new(node, session, settings))
+        } else {
+            Box::new(Node::new(node, session, settings))
+        });
         (seat.woken, seat.frozen_until) = (None, None);
         self.trace.note(format_args!("{} start {node}", self.now.0));
         self.facts.started(node, self.now);
@@ -158,7 +173,7 @@ impl World {
     pub fn crash(&mut self, node: NodeId) -> Result<(), Violation> {
         let Some(dead) = self.seats[node].node.take() else { return Ok(()) };
         self.trace.note(format_args!("{} crash {node}", self.now.0));
-        let stats = dead.hits().stats();
+        let stats = dead.flyball().map(|dead| dead.hits().stats()).unwrap_or_default();
         self.facts.crashed(stats.pending + stats.under_way + stats.lost + stats.ended + stats.dropped);
         let lost: Vec<CheckId> =
             self.open.iter().filter(|(_, asked)| **asked == node).map(|(check, _)| *check).collect();
@@ -305,10 +320,10 @@ impl World {
     fn act(
         &mut self,
         id: NodeId,
-        act: impl FnOnce(&mut Node, Now, &mut Vec<Effect>) -> Option<Vec<String>>,
+        act: impl FnOnce(&mut dyn Actor, Now, &mut Vec<Effect>) -> Option<Vec<String>>,
     ) -> Result<(), Violation> {
         let now = self.moment(id);
-        let Some(node) = self.seats[id].node.as_mut() else { return Ok(()) };
+        let Some(node) = self.seats[id].node.as_deref_mut() else { return Ok(()) };
         let mut out = Vec::new();
         if let Some(view) = act(node, now, &mut out) {
             self.trace.note(format_args!("{} {id} sees {view:?}", self.now.0));
@@ -317,8 +332,10 @@ impl World {
         for effect in out {
             self.carry_out(id, effect)?;
         }
-        let Some(node) = self.seats[id].node.as_ref() else { return Ok(()) };
-        self.invariants.check_node(id, node, &self.facts)?;
+        let Some(node) = self.seats[id].node.as_deref() else { return Ok(()) };
+        if let Some(node) = node.flyball() {
+            self.invariants.check_node(id, node, &self.facts)?;
+        }
         let next = node.poll_timeout();
         self.arm(id, next)
     }
@@ -393,7 +410,7 @@ impl World {
             .seats
             .iter()
             .enumerate()
-            .filter_map(|(id, seat)| Some((id, seat.node.as_ref()?, seat.clock.wall(self.now))))
+            .filter_map(|(id, seat)| Some((id, seat.node.as_ref()?.flyball()?, seat.clock.wall(self.now))))
             .collect();
         self.invariants.conclude(&running, &self.facts)
     }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::fuzz;
 use crate::process::{capture, cargo, root, run};
+use crate::sim;
 use crate::tools::{Tool, Toolbox};
 
 /// One step of `cargo xtask test`.
@@ -53,6 +54,12 @@ pub static SUITES: &[Suite] = &[
         about: "the store's locks under random interleavings",
         tools: &[],
         run: shuttle,
+    },
+    Suite {
+        name: "sim",
+        about: "500 simulated clusters that nobody has seen before",
+        tools: &[],
+        run: simulations,
     },
     Suite { name: "docs", about: "the documentation builds and its links hold", tools: &[], run: docs },
     Suite {
@@ -113,6 +120,10 @@ fn hermetic_tests(_: &Toolbox) -> Result<()> {
 
 fn shuttle(_: &Toolbox) -> Result<()> {
     run(&mut cargo(["test", "--package", "flyball-core", "--features", "shuttle", "--test", "shuttle"]))
+}
+
+fn simulations(_: &Toolbox) -> Result<()> {
+    sim::fresh(500)
 }
 
 fn docs(_: &Toolbox) -> Result<()> {

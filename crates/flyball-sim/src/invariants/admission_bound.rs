@@ -75,7 +75,7 @@ impl Invariant for AdmissionBound {
                 }
             }
             Happened::Noted(Note::OnCopy(asked, decision, given_up)) => {
-                if is_counted(asked) && decision.status == Status::UnderLimit {
+                if !facts.legacy && is_counted(asked) && decision.status == Status::UnderLimit {
                     let window = (node, run, asked.key.clone(), decision.reset_time);
                     let now = (facts.disturbances, *given_up + facts.died);
                     let (granted, disturbances, lost) =

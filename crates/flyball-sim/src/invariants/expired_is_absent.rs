@@ -21,13 +21,13 @@ impl Invariant for ExpiredIsAbsent {
         "expired_is_absent"
     }
 
-    fn see(&mut self, _: NodeId, happened: &Happened<'_>, _: &Facts) -> Result<(), String> {
+    fn see(&mut self, _: NodeId, happened: &Happened<'_>, facts: &Facts) -> Result<(), String> {
         match happened {
             Happened::Noted(Note::Applied(applied)) => match (&applied.answer, applied.asked.created_at) {
                 (Ok(decision), Some(at)) => check(&applied.asked, at, decision),
                 _ => Ok(()),
             },
-            Happened::Noted(Note::OnCopy(asked, decision, _)) => match asked.created_at {
+            Happened::Noted(Note::OnCopy(asked, decision, _)) if !facts.legacy => match asked.created_at {
                 Some(at) => check(asked, at, decision),
                 None => Ok(()),
             },

@@ -30,6 +30,8 @@ pub struct Facts {
     pub frozen: Vec<Duration>,
     /// How far each node's clock was set forward in all, in milliseconds.
     pub forward_ms: Vec<i64>,
+    /// There are originals.
+    pub legacy: bool,
     /// Keys with hits that died with their node, or were given up by it.
     pub died: u64,
 }
@@ -48,6 +50,7 @@ impl Facts {
             runs: vec![0; nodes],
             frozen: vec![Duration::ZERO; nodes],
             forward_ms: vec![0; nodes],
+            legacy: false,
             died: 0,
         }
     }

@@ -64,6 +64,9 @@ impl Invariant for HitsConserved {
             }
             given_up += stats.lost + stats.ended + stats.dropped;
         }
+        if facts.legacy {
+            return Ok(());
+        }
         let short: Vec<_> =
             self.sums.iter().filter(|(_, (recorded, delivered))| recorded > delivered).collect();
         if short.len() as u64 > given_up {

@@ -43,7 +43,7 @@ impl Invariant for ResetMonotonic {
 
     fn see(&mut self, node: NodeId, happened: &Happened<'_>, facts: &Facts) -> Result<(), String> {
         let Happened::Noted(Note::OnCopy(asked, decision, given_up)) = happened else { return Ok(()) };
-        if !is_tame(&asked.key) || asked.algorithm != 0 {
+        if facts.legacy || !is_tame(&asked.key) || asked.algorithm != 0 {
             return Ok(());
         }
         let window = Window {
