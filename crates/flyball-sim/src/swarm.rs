@@ -65,7 +65,7 @@ impl Options {
         };
         let (partitions, freezes) = (perhaps(30..300), perhaps(30..300));
         let (crashes, churn, steps) = (perhaps(60..400), perhaps(40..300), perhaps(60..300));
-        let (loss, slow) = (perhaps(10..200), perhaps(10..100));
+        let (loss, slow) = (perhaps(10..200), perhaps(4..40));
         let skewed = perhaps(1..2) == 1;
         let network = Network {
             latency: (
@@ -75,7 +75,7 @@ impl Options {
             loss,
             slow,
             // Some way past the timeout of a call, so that given-up messages still arrive.
-            slowest: Duration::from_millis(random.random_range(100..1_500)),
+            slowest: Duration::from_millis(random.random_range(300..2_000)),
             ..Network::quick()
         };
         let tight = random.random_bool(0.2);

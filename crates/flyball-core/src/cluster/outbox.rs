@@ -57,14 +57,10 @@ impl SentHits {
         }
     }
 
-    /// These, and then `later` ones.
+    /// These, and then `later` ones. When they end the newest knows best: the copy may have opened a window of its own before it
+    /// heard of the owner's.
     fn then(self, later: Self) -> Self {
-        Self {
-            hits: self.hits.saturating_add(later.hits),
-            created_at: self.created_at,
-            ends_at: self.ends_at.max(later.ends_at),
-            ..later
-        }
+        Self { hits: self.hits.saturating_add(later.hits), created_at: self.created_at, ..later }
     }
 }
 

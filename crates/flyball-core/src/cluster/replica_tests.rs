@@ -96,3 +96,13 @@ fn what_is_told_ends_with_the_window_it_was_granted_in() {
     let batch = node.hits.due(Instant(1_000_000_000), Timestamp(1_000), false).unwrap();
     assert_eq!((batch.items[0].1.hits, batch.items[0].1.ends_at.ms()), (2, 1_000));
 }
+
+#[test]
+fn hits_end_with_the_window_the_owner_told_of_not_with_the_copys_own() {
+    let mut node = Node::new();
+    node.ask(1, 100);
+    node.take(9, 50, 150);
+    node.ask(1, 200);
+    let batch = node.hits.due(Instant(1_000_000_000), Timestamp(1_000), false).unwrap();
+    assert_eq!((batch.items[0].1.hits, batch.items[0].1.ends_at.ms()), (2, 1_050));
+}

@@ -88,6 +88,11 @@ impl Facts {
         self.forward_ms[node] += ms.abs();
     }
 
+    /// Nothing has changed since all nodes started together, so there are no news of earlier owners.
+    pub fn is_first_calm(&self) -> bool {
+        self.calm_since == Instant(0)
+    }
+
     /// Whether all who were told of peers were told of the same.
     pub fn agree(&self) -> bool {
         let mut views = self.views.iter().flatten();

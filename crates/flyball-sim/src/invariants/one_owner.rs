@@ -3,6 +3,9 @@
 //! While all nodes see the same, a check is applied where the ring says. And at a node that owns a key by its own view,
 //! what a check is told is what the [reference](crate::reference) tells it, which knows the checks and nothing
 //! else: no copy, no broadcast, no read and no expiry may have touched the bucket.
+//!
+//! With originals about, wild keys are left out: what an original told of a key while another node owned it is kept under
+//! the joined text, and counts again where a reset or another algorithm leaves nothing newer.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +15,7 @@ use flyball_core::time::Instant;
 use super::{Facts, Happened, Invariant};
 use crate::message::{Applied, CheckId, NodeId, Note, Origin};
 use crate::reference::Reference;
+use crate::workload::is_tame;
 
 #[derive(Debug, Default)]
 pub(super) struct OneOwner {
@@ -30,7 +34,7 @@ impl OneOwner {
         }
         let view = facts.view_changes[node];
         let place = (node, key.clone());
-        if !applied.owns || applied.alone {
+        if !applied.owns || applied.alone || (facts.legacy && !is_tame(key)) {
             self.references.remove(&place);
             return Ok(());
         }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flyball_core::cluster::OwnedKey;
+use flyball_core::time::Instant;
 
 use super::{Facts, Happened, Invariant};
 use crate::message::{NodeId, Note};
@@ -24,16 +25,21 @@ struct Window {
 struct Shown {
     window: Window,
     remaining: i64,
-    /// The cluster had agreed and been calm for a while when it began.
+    /// The cluster had agreed and been calm for a while when it began, and the node had given nothing up.
     calm: bool,
 }
 
 /// After a change of views, news of earlier owners may still be about for so long.
 const ECHO: Duration = Duration::from_secs(3);
 
+/// What a copy shows is from news that is about so old.
+const NEWS_AGE: Duration = Duration::from_millis(500);
+
 #[derive(Debug, Default)]
 pub(super) struct ResetMonotonic {
     shown: BTreeMap<(NodeId, OwnedKey), Shown>,
+    /// When a node last said that it gave hits up, and how many keys in all.
+    given_up: BTreeMap<NodeId, (u64, Instant)>,
 }
 
 impl Invariant for ResetMonotonic {
@@ -53,7 +59,13 @@ impl Invariant for ResetMonotonic {
             clock: facts.forward_ms.iter().sum(),
         };
         let (reset_time, remaining) = (window.reset_time, decision.remaining);
-        let calm = facts.agree() && facts.calm_since.saturating_add(ECHO) < facts.now;
+        let (known, since) = self.given_up.entry(node).or_insert((window.given_up, facts.now));
+        if *known != window.given_up {
+            (*known, *since) = (window.given_up, facts.now);
+        }
+        let quiet = *known == 0 || since.saturating_add(NEWS_AGE) < facts.now;
+        let settled = facts.is_first_calm() || facts.calm_since.saturating_add(ECHO) < facts.now;
+        let calm = quiet && settled && facts.agree();
         let place = (node, asked.key.clone());
         match self.shown.get_mut(&place).filter(|shown| shown.window.reset_time == reset_time) {
             None => {
