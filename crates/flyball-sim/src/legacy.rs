@@ -223,7 +223,7 @@ impl Actor for Legacy {
                 let answer = |item: &Item| {
                     self.apply(&item.asked, Source::Peer, now).unwrap_or(Ok(Decision::default()))
                 };
-                Some(Reply::Checks(items.iter().map(answer).collect(), false))
+                Some(Reply::Checks(items.iter().map(answer).collect(), None))
             }
             Body::News(lines, ..) => {
                 for line in &lines {

@@ -116,8 +116,8 @@ pub enum Body {
 /// Its answer.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// One for each check, and whether the node knows batches by their numbers.
-    Checks(Vec<Answer>, bool),
+    /// One for each check, and the session of the node if it knows batches by their numbers.
+    Checks(Vec<Answer>, Option<u64>),
     /// Nothing to say.
     Done,
 }

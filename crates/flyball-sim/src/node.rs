@@ -394,15 +394,12 @@ impl Node {
     fn news(&mut self, from: NodeId, lines: &[Line], stamp: Option<Stamp>, applied: Option<Stamp>, now: Now) {
         let owner = address(from);
         if let Some(stamp) = stamp {
-            let restarted = self.news_senders.session(&owner) != Some(stamp.session);
             let seen = self.news_senders.begin(&owner, stamp);
-            if restarted && seen != Seen::Before {
-                self.hits.restarted(&owner);
-            }
             if seen == Seen::Before && !self.fault(Fault::StaleBroadcast) {
                 return;
             }
             self.news_senders.applied(&owner, stamp);
+            self.hits.spoke(&owner, stamp.session);
         }
         // What it says of an earlier run of this node is about other numbers.
         let applied = match (stamp, applied) {
@@ -455,7 +452,7 @@ impl Node {
 
     fn hits_failed(&mut self, owner: &str, sequence: u64, failure: Failure, now: Now, out: &mut Vec<Effect>) {
         if self.fault(Fault::LostHits) {
-            self.hits.succeeded(owner, sequence, true, now.instant);
+            self.hits.succeeded(owner, sequence, Some(0), now.instant);
         } else if self.hits.failed(owner, sequence, failure, now.instant) {
             self.rehome(now, out);
         }
@@ -583,7 +580,7 @@ impl Actor for Node {
         let reply = match body {
             Body::Probe => Reply::Done,
             Body::Checks(items, stamp) => {
-                Reply::Checks(self.peer_checks(from, &items, stamp, now, out)?, true)
+                Reply::Checks(self.peer_checks(from, &items, stamp, now, out)?, Some(self.session))
             }
             Body::News(lines, stamp, applied) => {
                 self.news(from, &lines, stamp, applied, now);
@@ -615,7 +612,7 @@ impl Actor for Node {
             Call::Probe => {}
             Call::Forward { groups, link } => self.forward_ended(peer, groups, link, result, now, out),
             Call::Hits { owner, sequence } => match result {
-                Ok(Reply::Checks(_, numbers)) => self.hits.succeeded(&owner, sequence, numbers, now.instant),
+                Ok(Reply::Checks(_, session)) => self.hits.succeeded(&owner, sequence, session, now.instant),
                 Ok(Reply::Done) => {}
                 Err(failure) => self.hits_failed(&owner, sequence, failure, now, out),
             },

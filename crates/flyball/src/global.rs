@@ -212,7 +212,12 @@ impl Inner {
                     );
                     self.count(|tally| tally.error(crate::metrics::counters::ErrorKind::ItemMismatch));
                 }
-                globals.hits().succeeded(&owner, sequence, answer.stamp.is_some(), self.shared.now());
+                globals.hits().succeeded(
+                    &owner,
+                    sequence,
+                    answer.stamp.map(|told| told.session),
+                    self.shared.now(),
+                );
             }
             Err(error) => {
                 globals.counts.send_errors.fetch_add(1, Relaxed);

@@ -96,18 +96,25 @@ impl Inner {
             // Counted already; whoever sends GLOBAL hits does not look at the answers.
             self.globals.counts.repeated.fetch_add(1, Relaxed);
             let rate_limits = vec![pb::RateLimitResp::default(); items.len()];
-            return Ok(pb::GetPeerRateLimitsResp { rate_limits, stamp: Some(told.clone()) });
+            let stamp = Some(self.counted_by_this_run(told));
+            return Ok(pb::GetPeerRateLimitsResp { rate_limits, stamp });
         }
         let rate_limits = self.own_items(items, Source::Peer, context, call);
         let stamp = match numbered {
             Some((told, stamp, Seen::New)) => {
                 self.globals.hit_senders().applied(&told.sender, stamp);
-                Some(told.clone())
+                Some(self.counted_by_this_run(told))
             }
             _ => None,
         };
         call.step(Step::GetPeerRateLimits);
         Ok(pb::GetPeerRateLimitsResp { rate_limits, stamp })
+    }
+
+    /// Answers a stamp with this node's own: it would know the batch again, for as long as this run lasts.
+    fn counted_by_this_run(&self, told: &pb::PeerStamp) -> pb::PeerStamp {
+        let stamp = Stamp { session: self.globals.session(), sequence: told.sequence };
+        convert::stamp(&self.advertise_address, stamp)
     }
 
     pub(crate) fn update_peer_globals(
@@ -125,14 +132,7 @@ impl Inner {
         let sender = request.stamp.as_ref();
         let is_late = sender.is_some_and(|told| {
             let stamp = Stamp { session: told.session, sequence: told.sequence };
-            let mut senders = self.globals.news_senders();
-            let restarted = senders.session(&told.sender) != Some(told.session);
-            let is_late = senders.begin(&told.sender, stamp) == Seen::Before;
-            drop(senders);
-            if restarted && !is_late {
-                self.globals.hits().restarted(&told.sender);
-            }
-            is_late
+            self.globals.news_senders().begin(&told.sender, stamp) == Seen::Before
         });
         if is_late {
             self.globals.counts.stale.fetch_add(1, Relaxed);
@@ -154,7 +154,8 @@ impl Inner {
         // Told by a peer of our own kind, nothing applied means just that.
         let applied = sender.map(|_| applied.map_or(0, |applied| applied.sequence));
         let mut hits = self.globals.hits();
-        if let (Some(sender), Some(applied)) = (sender, applied) {
+        if let (Some(stamp), Some(sender), Some(applied)) = (&request.stamp, sender, applied) {
+            hits.spoke(sender, stamp.session);
             hits.confirmed(sender, applied);
         }
         for item in &request.globals {

@@ -160,10 +160,11 @@ impl GlobalHits {
         batch
     }
 
-    /// The owner has counted the batch. `numbers`: and would know it again, since it is no original.
-    pub fn succeeded(&mut self, owner: &str, sequence: u64, numbers: bool, now: Instant) {
+    /// The owner has counted the batch. `session`: its own, if it is no original, so it would know the batch again for as
+    /// long as that lasts.
+    pub fn succeeded(&mut self, owner: &str, sequence: u64, session: Option<u64>, now: Instant) {
         if let Some(outbox) = self.outboxes.get_mut(owner) {
-            outbox.answered(sequence, numbers, now);
+            outbox.answered(sequence, session, now);
             if outbox.is_over() {
                 self.outboxes.remove(owner);
             }
@@ -215,11 +216,11 @@ impl GlobalHits {
         }
     }
 
-    /// `owner` has started anew: it has forgotten all batches that it answered. To be called before what it tells is taken;
-    /// otherwise a copy would subtract them for as long as it has nothing new to send.
-    pub fn restarted(&mut self, owner: &str) {
+    /// `owner` tells something in this session of its own. To be called before that is taken: an owner that has started anew
+    /// has forgotten what it answered before, and a copy would subtract that for as long as it has nothing new to send.
+    pub fn spoke(&mut self, owner: &str, session: u64) {
         if let Some(outbox) = self.outboxes.get_mut(owner) {
-            outbox.forget_answered();
+            outbox.spoke(Some(session));
         }
     }
 

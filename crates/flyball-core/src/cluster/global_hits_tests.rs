@@ -69,7 +69,7 @@ fn an_owner_that_leaves_and_returns_takes_the_next_batch_for_new() {
         let stamp = Stamp { session: 7, sequence: batch.sequence };
         assert_eq!(owner.begin("me:1", stamp), Seen::New, "round {round}");
         owner.applied("me:1", stamp);
-        machine.succeeded("a:1", batch.sequence, true, at(round * 1_000 + 101));
+        machine.succeeded("a:1", batch.sequence, Some(7), at(round * 1_000 + 101));
         machine.rehome(&view(&["me:1"]), at(round * 1_000 + 200));
         assert_eq!(machine.waiting_for("a:1"), (0, 0));
     }
@@ -87,7 +87,7 @@ fn hits_are_summed_and_one_batch_is_under_way() {
     record(&mut machine, "a:1", "k", 4, 110);
     assert_eq!((due(&mut machine, 1_000), machine.poll_timeout()), (None, None), "one at a time");
     assert_eq!(machine.waiting_for("a:1"), (1, 1));
-    machine.succeeded("a:1", first.sequence, true, at(300));
+    machine.succeeded("a:1", first.sequence, Some(7), at(300));
     assert_eq!(machine.poll_timeout(), Some(at(300)));
     assert_eq!(sums(&due(&mut machine, 300).unwrap()), [("k", 4)]);
 }
@@ -125,7 +125,7 @@ fn a_full_outbox_leaves_at_once() {
     for key in ["e", "f"] {
         record(&mut machine, "a:1", key, 1, 1);
     }
-    machine.succeeded("a:1", batch.sequence, true, at(2));
+    machine.succeeded("a:1", batch.sequence, Some(7), at(2));
     assert_eq!(machine.poll_timeout(), Some(at(2)), "full again while the last was under way");
     assert_eq!(sums(&due(&mut machine, 2).unwrap()), [("d", 1), ("e", 1), ("f", 1)]);
 }
@@ -138,12 +138,12 @@ fn bytes_bound_a_message_too_and_the_rest_follows() {
     record(&mut machine, "a:1", "k", 1, 0);
     let first = due(&mut machine, 100).unwrap();
     assert_eq!(first.items.len(), 2);
-    machine.succeeded("a:1", first.sequence, true, at(100));
+    machine.succeeded("a:1", first.sequence, Some(7), at(100));
     record(&mut machine, "a:1", &long, 1, 100);
     record(&mut machine, "a:1", &format!("{long}2"), 1, 100);
     let second = due(&mut machine, 200).unwrap();
     assert_eq!(second.items.len(), 1);
-    machine.succeeded("a:1", second.sequence, true, at(201));
+    machine.succeeded("a:1", second.sequence, Some(7), at(201));
     assert_eq!(due(&mut machine, 201).unwrap().items.len(), 1, "the rest does not wait again");
 }
 
@@ -166,7 +166,7 @@ fn what_was_not_sent_is_poured_back_and_tried_less_and_less_often() {
         now += wait;
     }
     let batch = due(&mut machine, now).unwrap();
-    machine.succeeded("a:1", batch.sequence, false, at(now));
+    machine.succeeded("a:1", batch.sequence, None, at(now));
     assert!(machine.is_idle());
     assert_eq!(machine.stats(), HitsStats::default());
 }
@@ -187,7 +187,7 @@ fn silence_of_an_owner_that_knows_numbers_repeats_the_batch() {
     let mut machine = GlobalHits::new(settings());
     record(&mut machine, "a:1", "k", 1, 0);
     let first = due(&mut machine, 100).unwrap();
-    machine.succeeded("a:1", first.sequence, true, at(101));
+    machine.succeeded("a:1", first.sequence, Some(7), at(101));
     record(&mut machine, "a:1", "k", 2, 200);
     let second = due(&mut machine, 300).unwrap();
     record(&mut machine, "a:1", "k", 4, 310);
@@ -197,7 +197,7 @@ fn silence_of_an_owner_that_knows_numbers_repeats_the_batch() {
     assert_eq!(due(&mut machine, 899), None);
     assert_eq!(due(&mut machine, 900), Some(second.clone()), "as it was, whatever came meanwhile");
     // An answer to the first attempt that comes now counts as well.
-    machine.succeeded("a:1", second.sequence, true, at(901));
+    machine.succeeded("a:1", second.sequence, Some(7), at(901));
     assert_eq!(sums(&due(&mut machine, 901).unwrap()), [("k", 4)]);
     assert_eq!(machine.stats().lost, 0);
 }
@@ -208,7 +208,7 @@ fn what_may_have_been_counted_keeps_its_number_whatever_later_attempts_say() {
         let mut machine = GlobalHits::new(settings());
         record(&mut machine, "a:1", "k", 1, 0);
         let first = due(&mut machine, 100).unwrap();
-        machine.succeeded("a:1", first.sequence, true, at(101));
+        machine.succeeded("a:1", first.sequence, Some(7), at(101));
         record(&mut machine, "a:1", "k", 2, 200);
         let second = due(&mut machine, 300).unwrap();
         assert!(!machine.failed("a:1", second.sequence, Failure::Unanswered, at(800)));
@@ -223,7 +223,7 @@ fn a_repeat_whose_windows_are_over_is_lost_and_the_next_goes_on() {
     let mut machine = GlobalHits::new(settings());
     record(&mut machine, "a:1", "k", 1, 0);
     let first = due(&mut machine, 100).unwrap();
-    machine.succeeded("a:1", first.sequence, true, at(101));
+    machine.succeeded("a:1", first.sequence, Some(7), at(101));
     record(&mut machine, "a:1", "k", 1, 200);
     let second = due(&mut machine, 300).unwrap();
     assert!(!machine.failed("a:1", second.sequence, Failure::Unanswered, at(800)));
@@ -247,10 +247,10 @@ fn a_reset_wipes_what_was_before_and_precedes_what_is_after() {
     // It is not known yet whether the owner is an original, which would mix them up.
     let first = batch(&mut machine, 0);
     assert_eq!(sums(&first), [("k", 1)]);
-    machine.succeeded("a:1", first.sequence, true, at(101));
+    machine.succeeded("a:1", first.sequence, Some(7), at(101));
     let second = due(&mut machine, 101).unwrap();
     assert_eq!(sums(&second), [("k", 5)]);
-    machine.succeeded("a:1", second.sequence, true, at(102));
+    machine.succeeded("a:1", second.sequence, Some(7), at(102));
     let third = batch(&mut machine, 200);
     assert_eq!(sums(&third), [("k", 1), ("k", 5)]);
     assert!(third.items[0].1.behavior.has(Behavior::RESET_REMAINING));
@@ -262,7 +262,7 @@ fn a_copy_subtracts_what_the_owner_did_not_know_when_it_spoke() {
     let mut machine = GlobalHits::new(settings());
     record(&mut machine, "a:1", "k", 1, 0);
     let first = due(&mut machine, 100).unwrap().sequence;
-    machine.succeeded("a:1", first, true, at(101));
+    machine.succeeded("a:1", first, Some(7), at(101));
     record(&mut machine, "a:1", "k", 2, 110);
     let second = due(&mut machine, 210).unwrap().sequence;
     record(&mut machine, "a:1", "k", 4, 220);
@@ -271,7 +271,7 @@ fn a_copy_subtracts_what_the_owner_did_not_know_when_it_spoke() {
     }
     machine.confirmed("a:1", second);
     assert_eq!(unconfirmed(&machine, "k", Some(0)), Unconfirmed::Hits(6), "the second is not answered yet");
-    machine.succeeded("a:1", second, true, at(230));
+    machine.succeeded("a:1", second, Some(7), at(230));
     assert_eq!(unconfirmed(&machine, "k", None), Unconfirmed::Hits(4));
     machine.confirmed("a:1", second);
     assert_eq!(unconfirmed(&machine, "k", Some(0)), Unconfirmed::Hits(4));
@@ -283,11 +283,17 @@ fn an_owner_that_started_anew_misses_only_what_it_has_not_answered() {
     let mut machine = GlobalHits::new(settings());
     record(&mut machine, "a:1", "k", 1, 0);
     let first = due(&mut machine, 100).unwrap().sequence;
-    machine.succeeded("a:1", first, true, at(101));
+    machine.succeeded("a:1", first, Some(7), at(101));
     record(&mut machine, "a:1", "k", 2, 110);
     due(&mut machine, 210).unwrap();
     assert_eq!(unconfirmed(&machine, "k", Some(0)), Unconfirmed::Hits(3));
-    machine.restarted("a:1");
+    machine.spoke("a:1", 7);
+    assert_eq!(
+        unconfirmed(&machine, "k", Some(0)),
+        Unconfirmed::Hits(3),
+        "it may have said so before it counted"
+    );
+    machine.spoke("a:1", 8);
     assert_eq!(unconfirmed(&machine, "k", Some(0)), Unconfirmed::Hits(2));
 }
 
@@ -365,7 +371,7 @@ fn keys_follow_their_owners() {
             assert_eq!(three.local()[index].grpc_address, *batch.owner);
             delivered.push(key.unique_key.to_string());
         }
-        machine.succeeded(&batch.owner, batch.sequence, true, at(500));
+        machine.succeeded(&batch.owner, batch.sequence, Some(7), at(500));
     }
     delivered.sort();
     assert_eq!(delivered, keys);
@@ -384,7 +390,7 @@ fn an_outbox_whose_keys_have_gone_wakes_nobody() {
     record(&mut machine, other, "k", 1, 0);
     machine.rehome(&all, at(1));
     while let Some(batch) = due(&mut machine, 200) {
-        machine.succeeded(&batch.owner, batch.sequence, true, at(200));
+        machine.succeeded(&batch.owner, batch.sequence, Some(7), at(200));
     }
     assert_eq!(machine.poll_timeout(), None);
 }
@@ -396,7 +402,7 @@ fn what_comes_back_from_who_left_is_rehomed_and_what_does_not_is_lost() {
         let mut machine = GlobalHits::new(settings());
         record(&mut machine, "a:1", "k", 1, 0);
         let batch = due(&mut machine, 100).unwrap();
-        machine.succeeded("a:1", batch.sequence, true, at(101));
+        machine.succeeded("a:1", batch.sequence, Some(7), at(101));
         record(&mut machine, "a:1", "k", 1, 101);
         let batch = due(&mut machine, 201).unwrap();
         assert!(machine.rehome(&alone, at(202)).is_empty(), "it is under way");
@@ -481,7 +487,7 @@ mod properties {
                     };
                     match failure {
                         None => {
-                            machine.succeeded(&batch.owner, batch.sequence, how == 0, at(now));
+                            machine.succeeded(&batch.owner, batch.sequence, (how == 0).then_some(7), at(now));
                             for (key, sum) in &batch.items {
                                 *delivered.entry(key.unique_key.to_string()).or_default() += sum.hits;
                             }

@@ -167,8 +167,8 @@ pub(super) struct Outbox {
     deadline: Option<Instant>,
     /// The oldest first; at most the last is not answered.
     sent: VecDeque<Sent>,
-    /// The owner recognises a batch by its number.
-    numbers: bool,
+    /// Of the owner's run that answered last; none if it does not recognise a batch by its number.
+    session: Option<u64>,
     failures: u32,
     not_before: Instant,
     /// The owner has left the ring, or some of its keys have, while a batch is under way: if that comes back, its keys
@@ -185,7 +185,7 @@ impl Outbox {
             pending: key_map(seed),
             deadline: None,
             sent: VecDeque::new(),
-            numbers: false,
+            session: None,
             failures: 0,
             not_before: Instant(0),
             moved: false,
@@ -293,7 +293,8 @@ impl Outbox {
         for (key, pending) in self.pending.drain(..count) {
             if pending.has_ended(wall) {
                 undelivered.ended += 1;
-            } else if let (false, Some(hits), Some(_)) = (self.numbers, pending.hits, pending.reset) {
+            } else if let (false, Some(hits), Some(_)) = (self.session.is_some(), pending.hits, pending.reset)
+            {
                 // An original applies the items of a message in any order: the hits follow with the next.
                 left.push((key.clone(), Pending { reset: None, hits: Some(hits) }));
                 keys.insert(key, Pending { hits: None, ..pending });
@@ -305,9 +306,10 @@ impl Outbox {
         keys
     }
 
-    /// The batch was answered, by an owner that knows numbers or not.
-    pub(super) fn answered(&mut self, sequence: u64, numbers: bool, now: Instant) {
-        self.numbers = numbers;
+    /// The batch was answered, in this run of an owner that knows numbers, or by one that does not.
+    pub(super) fn answered(&mut self, sequence: u64, session: Option<u64>, now: Instant) {
+        self.spoke(session);
+        self.session = session;
         self.failures = 0;
         self.not_before = now;
         if let Some(sent) = self.sent.back_mut().filter(|sent| sent.sequence == sequence) {
@@ -358,7 +360,7 @@ impl Outbox {
         if self.unanswered_sequence() != Some(sequence) {
             return;
         }
-        let (again, at) = (self.numbers && !self.departed, self.not_before);
+        let (again, at) = (self.session.is_some() && !self.departed, self.not_before);
         let Some(sent) = self.sent.back_mut() else { return };
         if again {
             (sent.state, sent.uncertain) = (SentState::Again(at), true);
@@ -379,9 +381,12 @@ impl Outbox {
         }
     }
 
-    /// The owner has started anew, and what it had counted is gone with it: nothing of that is missing in what it says.
-    pub(super) fn forget_answered(&mut self) {
-        self.sent.retain(|sent| sent.state != SentState::Answered);
+    /// This run of the owner says something. If another one answered what was sent, what that had counted is gone with it:
+    /// nothing of it is missing in what this one says.
+    pub(super) fn spoke(&mut self, session: Option<u64>) {
+        if self.session != session {
+            self.sent.retain(|sent| sent.state != SentState::Answered);
+        }
     }
 
     /// What the owner does not know of `key`, when what it says includes all batches up to `applied` (not told:

@@ -79,12 +79,6 @@ impl Senders {
         Seen::New
     }
 
-    /// The session of the sender's last message. Another one in the next means that it has started anew, or that this is
-    /// the first it says.
-    pub fn session(&self, sender: &str) -> Option<u64> {
-        self.senders.get(sender).map(|known| known.session)
-    }
-
     /// It is applied.
     pub fn applied(&mut self, sender: &str, stamp: Stamp) {
         if let Some(known) = self.senders.get_mut(sender)

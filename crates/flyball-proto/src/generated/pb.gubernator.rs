@@ -678,7 +678,7 @@ pub struct GetPeerRateLimitsResp {
     /// As many as there were requests, in their order.
     #[prost(message, repeated, tag = "1")]
     pub rate_limits: ::prost::alloc::vec::Vec<RateLimitResp>,
-    /// Repeats the request's: its sender would be known again.
+    /// The answering node's own: it would know the batch again, for as long as this run of it lasts.
     #[prost(message, optional, tag = "1000")]
     pub stamp: ::core::option::Option<PeerStamp>,
 }
