@@ -279,6 +279,19 @@ fn a_copy_subtracts_what_the_owner_did_not_know_when_it_spoke() {
 }
 
 #[test]
+fn many_answered_batches_are_remembered_together() {
+    let mut machine = GlobalHits::new(settings());
+    for round in 0..40 {
+        record(&mut machine, "a:1", "k", 1, round * 100);
+        let batch = due(&mut machine, round * 100 + 100).unwrap();
+        machine.succeeded("a:1", batch.sequence, Some(7), at(round * 100 + 100));
+    }
+    assert_eq!(unconfirmed(&machine, "k", Some(0)), Unconfirmed::Hits(40));
+    machine.confirmed("a:1", 40);
+    assert_eq!(unconfirmed(&machine, "k", Some(0)), Unconfirmed::Hits(0));
+}
+
+#[test]
 fn an_owner_that_started_anew_misses_only_what_it_has_not_answered() {
     let mut machine = GlobalHits::new(settings());
     record(&mut machine, "a:1", "k", 1, 0);

@@ -17,7 +17,7 @@ use super::key::{KeyMap, OwnedKey, key_map};
 use crate::check::{Behavior, Key, Request};
 use crate::time::{Instant, Timestamp};
 
-/// Answered batches that are remembered.
+/// Answered batches that are remembered each by itself.
 const ANSWERED_MAX: usize = 8;
 /// The wait before a batch is tried again is doubled so often.
 const DOUBLINGS_MAX: u32 = 4;
@@ -270,10 +270,28 @@ impl Outbox {
         *next_sequence += 1;
         let items = items(&keys);
         self.sent.push_back(Sent { sequence, keys, state: SentState::UnderWay, uncertain: false });
-        while self.sent.len() > ANSWERED_MAX + 1 {
-            self.sent.pop_front();
+        if self.sent.len() > ANSWERED_MAX + 1 {
+            self.fold(cut.items_max.saturating_mul(ANSWERED_MAX));
         }
         Some(HitsBatch { owner: owner.into(), sequence, items })
+    }
+
+    /// Puts the oldest batch into the one after it: a copy may then subtract hits that the owner has told of, for a moment, but
+    /// gives none back. Keys beyond `keys_max` are forgotten, which gives theirs back early.
+    fn fold(&mut self, keys_max: usize) {
+        let (Some(oldest), Some(next)) = (self.sent.pop_front(), self.sent.front_mut()) else { return };
+        // These were delivered, whatever becomes of them here.
+        let mut uncounted = Undelivered::default();
+        for (key, earlier) in oldest.keys {
+            let fits = next.keys.len() < keys_max;
+            match next.keys.get_mut(&key) {
+                Some(later) => *later = earlier.then(*later, &mut uncounted),
+                None if fits => {
+                    next.keys.insert(key, earlier);
+                }
+                None => {}
+            }
+        }
     }
 
     /// Takes the first pending keys that fit into one message.

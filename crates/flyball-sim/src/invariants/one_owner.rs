@@ -4,8 +4,8 @@
 //! what a check is told is what the [reference](crate::reference) tells it, which knows the checks and nothing
 //! else: no copy, no broadcast, no read and no expiry may have touched the bucket.
 //!
-//! With originals about, wild keys are left out: what an original told of a key while another node owned it is kept under
-//! the joined text, and counts again where a reset or another algorithm leaves nothing newer.
+//! With originals that is looked at only while nobody comes or goes: what an original told of a key as its owner is kept
+//! under the joined text, begins when it was received, and may count as newer than the pair's own bucket.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,6 @@ use flyball_core::time::Instant;
 use super::{Facts, Happened, Invariant};
 use crate::message::{Applied, CheckId, NodeId, Note, Origin};
 use crate::reference::Reference;
-use crate::workload::is_tame;
 
 #[derive(Debug, Default)]
 pub(super) struct OneOwner {
@@ -34,7 +33,7 @@ impl OneOwner {
         }
         let view = facts.view_changes[node];
         let place = (node, key.clone());
-        if !applied.owns || applied.alone || (facts.legacy && !is_tame(key)) {
+        if !applied.owns || applied.alone || (facts.legacy && !facts.is_first_calm()) {
             self.references.remove(&place);
             return Ok(());
         }
