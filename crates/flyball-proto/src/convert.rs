@@ -134,7 +134,7 @@ pub fn hits_request<'a>(key: &'a OwnedKey, sent: &SentHits) -> Request<'a> {
 pub fn news(dirty: &Dirty, news: &News) -> pb::UpdatePeerGlobal {
     let status = pb::RateLimitResp {
         // A look cannot be SCHEDULED; nothing else may leak into a plain answer (W13).
-        status: (news.status.status == Status::OverLimit) as i32,
+        status: i32::from(news.status.status == Status::OverLimit),
         limit: news.status.limit,
         remaining: news.status.remaining,
         reset_time: news.status.reset_time,
