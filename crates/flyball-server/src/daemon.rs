@@ -258,7 +258,7 @@ async fn follow(mut source: Recover, node: &Node, stop: CancellationToken) -> Fo
     match timeout(FIRST_PEERS_WITHIN, source.next()).await {
         Ok(peers) => node.set_peers(peers).await,
         Err(_) => {
-            tracing::warn!("no peers within {FIRST_PEERS_WITHIN:?}: this node is alone until they are found")
+            tracing::warn!("no peers within {FIRST_PEERS_WITHIN:?}: this node is alone until they are found");
         }
     }
     Following { source, node: node.clone(), stop }

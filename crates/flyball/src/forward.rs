@@ -97,7 +97,7 @@ impl Inner {
                 if again && missed.failure == Failure::NotSent {
                     todo.push(missed.index);
                 } else {
-                    self.fall_back(&cluster, items, missed, &mut walk);
+                    self.fall_back(&cluster, items, &missed, &mut walk);
                 }
             }
             if todo.is_empty() {
@@ -360,7 +360,7 @@ impl Inner {
         }
     }
 
-    fn fall_back(&self, cluster: &Cluster, items: &[pb::RateLimitReq], missed: Missed, walk: &mut Walk<'_>) {
+    fn fall_back(&self, cluster: &Cluster, items: &[pb::RateLimitReq], missed: &Missed, walk: &mut Walk<'_>) {
         let request: Request<'_> = convert::request(&items[missed.index as usize]);
         let error = format!("while fetching rate limit '{}' from peer: {}", request.key, missed.text);
         if let Some(peer) = cluster.at(&missed.owner) {

@@ -88,7 +88,7 @@ async fn rounds_follow_the_shortest_ttl_within_bounds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_data_center_all_names_are_one_cluster() {
+async fn p34_without_a_data_center_all_names_are_one_cluster() {
     let zone = Zone::default();
     zone.a("x.", 60, &["10.0.0.2"]);
     zone.a("y.", 60, &["10.0.0.1", "10.0.0.2"]);
@@ -193,7 +193,7 @@ async fn questions_are_a_second_apart_also_after_errors_and_dropped_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_pods_restarting_is_over_within_five_seconds_of_the_first_record() {
+async fn p34_all_pods_restarting_is_over_within_five_seconds_of_the_first_record() {
     let zone = Zone::default();
     let mut peers = crate::Recover::new(Box::new(zone.dns(&["x"], "")), 1);
     assert!(timeout(Duration::from_secs(400), peers.next()).await.is_err());

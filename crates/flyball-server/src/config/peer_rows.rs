@@ -7,6 +7,9 @@ use super::values::whole_number;
 
 /// Fields whose bounds are narrower than their type's.
 const BATCH_LIMIT: Field = Field { set: batch_limit, ..field!(batch.limit, zero = default) };
+/// Shown as what they are.
+const PEERS_FILE: Field = Field { kind: "file", ..field!(discovery.file) };
+const RESOLV_CONF: Field = Field { kind: "file", ..field!(discovery.resolv_conf) };
 const REPLICAS: Field = Field { set: replicas, ..field!(peer_picker.replicas, zero = default) };
 
 const PEER_SECRET: Field = Field { set: peer_secret, ..field!(cluster.peer_secret) };
@@ -66,7 +69,7 @@ pub(super) const ROWS: [Setting; 20] = [
         Cluster,
         "discovery.file",
         &["FLYBALL_PEERS_FILE"],
-        field!(discovery.file),
+        PEERS_FILE,
         "File that lists all nodes, one `host:port [data-center]` on each line or as a JSON list. It is watched: \
          changes count within a second. Implies the type `file`.",
     )
@@ -87,7 +90,7 @@ pub(super) const ROWS: [Setting; 20] = [
         Cluster,
         "discovery.resolv_conf",
         &["GUBER_RESOLV_CONF"],
-        field!(discovery.resolv_conf),
+        RESOLV_CONF,
         "File whose `nameserver` lines say which DNS servers are asked. Nothing else in it counts: names are \
          absolute.",
     )

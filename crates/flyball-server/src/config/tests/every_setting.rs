@@ -68,6 +68,7 @@ const ROWS: &[Row] = &[
         "consistent-hash",
     ),
     ("peer_picker.hash", "fnv1", |c| c.peer_picker.hash == PickerHash::Fnv1, "crc32"),
+    ("peer_picker.replicas", "100", |c| c.peer_picker.replicas == 100, "-1"),
     (
         "cluster.owner_unreachable",
         "deny",
@@ -77,7 +78,6 @@ const ROWS: &[Row] = &[
     ("cluster.peer_guard", "open", |c| c.cluster.peer_guard == PeerGuard::Open, "closed"),
     ("cluster.peer_secret", "xyzzy", |c| c.cluster.peer_secret.as_deref() == Some("xyzzy"), "a b"),
     ("cluster.peer_connections", "4", |c| c.cluster.peer_connections == 4, "65"),
-    ("peer_picker.replicas", "100", |c| c.peer_picker.replicas == 100, "-1"),
     ("tracing.level", "DEBUG", |c| c.tracing.level == TracingLevel::Debug, "debug"),
     ("otel.sdk_disabled", "true", |c| c.otel.disabled, "x"),
     ("otel.traces_exporter", "none", |c| c.otel.traces_exporter.otlp == Some(false), "jaeger"),
