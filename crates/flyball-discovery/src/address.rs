@@ -23,7 +23,9 @@ pub(crate) fn parse(text: &str, default_port: u16) -> Result<String, String> {
             let (host, port) =
                 rest.split_once(']').ok_or("lacks the closing bracket; expected [::1]:1051")?;
             let port = match port.strip_prefix(':') {
-                None if !port.is_empty() => return Err("expected [address]:port".to_owned()),
+                None if !port.is_empty() => {
+                    return Err("has no colon before its port; expected [::1]:1051".to_owned());
+                }
                 port => port,
             };
             (v6(host)?, port)
@@ -31,7 +33,9 @@ pub(crate) fn parse(text: &str, default_port: u16) -> Result<String, String> {
         None => match text.split_once(':') {
             Some((_, more)) if more.contains(':') => {
                 return Err(match text.parse::<Ipv6Addr>() {
-                    Ok(_) => format!("expected brackets around an IPv6 address: [{text}]:{default_port}"),
+                    Ok(_) => {
+                        format!("lacks the brackets of an IPv6 address; expected [{text}]:{default_port}")
+                    }
                     Err(_) => "has more than one colon; expected host:port".to_owned(),
                 });
             }
@@ -145,7 +149,7 @@ mod tests {
             ("::1", "[::1]:7"),
             ("a:b:c", "colon"),
             ("[::1", "closing bracket"),
-            ("[::1]1051", "[address]:port"),
+            ("[::1]1051", "no colon"),
             ("[a]:1", "no IPv6"),
             ("[fe80::1%eth0]:1", "zone"),
             ("0.0.0.0:1", "every interface"),

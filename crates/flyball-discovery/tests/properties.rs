@@ -44,7 +44,7 @@ proptest! {
     #[test]
     fn a_list_reads_back_as_itself(addresses in proptest::collection::vec(address(), 1..20)) {
         let list = FixedList::parse(&addresses.join(" , "), 1051, "dc").unwrap();
-        let mut expected = addresses.clone();
+        let mut expected = addresses;
         expected.sort();
         expected.dedup();
         let found: Vec<_> = list.peers().iter().map(|peer| peer.grpc_address.clone()).collect();
