@@ -48,6 +48,8 @@ enum Chore {
     },
     /// Measure flyball against the floor of its libraries and against Gubernator.
     Bench(bench::Arguments),
+    /// Measure a cluster of three against three of Gubernator: forwarding, GLOBAL, broadcasts.
+    BenchCluster(bench::cluster::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         }
         Chore::Tools { names } => tools::print(&names),
         Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::BenchCluster(arguments) => bench::cluster::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

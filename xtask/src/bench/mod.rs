@@ -4,6 +4,7 @@
 //! compared, in medians of several rounds which visit all servers in turn. All servers are measured in one run:
 //! figures of two runs are never set in relation, and nothing here could.
 
+pub mod cluster;
 mod cost;
 mod footprint;
 mod http;
