@@ -21,13 +21,20 @@ pub struct Stamp {
     pub sequence: u64,
 }
 
+/// One session of a sender.
 #[derive(Clone, Copy, Debug)]
-struct Sender {
+struct Run {
     session: u64,
-    /// The one before, whose stragglers must not be taken for a new start.
-    previous: Option<u64>,
     begun: u64,
     applied: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    current: Run,
+    /// The one that spoke before. Which of two is the newer their numbers do not say: a straggler of the older may be the
+    /// first that is heard of it. So either may go on; it must not mute the other.
+    other: Option<Run>,
 }
 
 /// See [the module](self).
@@ -60,37 +67,38 @@ impl Senders {
             if self.senders.len() >= self.senders_max {
                 return Seen::Stranger;
             }
-            let new = Sender { session: stamp.session, previous: None, begun: stamp.sequence, applied: 0 };
-            self.senders.insert(sender.into(), new);
+            let current = Run { session: stamp.session, begun: stamp.sequence, applied: 0 };
+            self.senders.insert(sender.into(), Sender { current, other: None });
             return Seen::New;
         };
-        if known.session != stamp.session {
-            if known.previous == Some(stamp.session) {
+        if known.current.session != stamp.session {
+            let begun = Run { session: stamp.session, begun: 0, applied: 0 };
+            let run = known.other.filter(|other| other.session == stamp.session).unwrap_or(begun);
+            if stamp.sequence <= run.begun {
                 return Seen::Before;
             }
-            let previous = Some(known.session);
-            *known = Sender { session: stamp.session, previous, begun: stamp.sequence, applied: 0 };
-            return Seen::New;
+            (known.current, known.other) = (run, Some(known.current));
         }
-        if stamp.sequence <= known.begun {
+        if stamp.sequence <= known.current.begun {
             return Seen::Before;
         }
-        known.begun = stamp.sequence;
+        known.current.begun = stamp.sequence;
         Seen::New
     }
 
     /// It is applied.
     pub fn applied(&mut self, sender: &str, stamp: Stamp) {
-        if let Some(known) = self.senders.get_mut(sender)
-            && known.session == stamp.session
-        {
-            known.applied = known.applied.max(stamp.sequence);
+        let Some(known) = self.senders.get_mut(sender) else { return };
+        for run in core::iter::once(&mut known.current).chain(&mut known.other) {
+            if run.session == stamp.session {
+                run.applied = run.applied.max(stamp.sequence);
+            }
         }
     }
 
     /// Up to where this sender's messages are applied, and whether none is being applied just now.
     pub fn mark(&self, sender: &str) -> Option<(Stamp, bool)> {
-        let known = self.senders.get(sender)?;
+        let known = self.senders.get(sender)?.current;
         let stamp = Stamp { session: known.session, sequence: known.applied };
         Some((stamp, known.begun == known.applied))
     }
@@ -118,14 +126,28 @@ mod tests {
             (1, 3, Seen::New),
             (1, 2, Seen::Before),
             (2, 1, Seen::New),
-            (1, 4, Seen::Before),
+            (1, 2, Seen::Before),
+            (1, 4, Seen::New),
             (2, 1, Seen::Before),
             (2, 2, Seen::New),
+            (1, 4, Seen::Before),
             (3, 1, Seen::New),
         ] {
             assert_eq!(senders.begin("a", stamp(session, sequence)), expected, "{session}.{sequence}");
         }
         assert_eq!(senders.begin("b", stamp(1, 1)), Seen::New, "senders do not know of each other");
+    }
+
+    #[test]
+    fn a_straggler_of_an_older_session_does_not_mute_the_newer() {
+        let mut senders = Senders::new(8);
+        // The second run is heard of first.
+        for (session, sequence, expected) in
+            [(2, 1, Seen::New), (1, 9, Seen::New), (2, 1, Seen::Before), (2, 2, Seen::New), (2, 3, Seen::New)]
+        {
+            assert_eq!(senders.begin("a", stamp(session, sequence)), expected, "{session}.{sequence}");
+        }
+        assert_eq!(senders.begin("a", stamp(1, 9)), Seen::Before);
     }
 
     #[test]
