@@ -6,11 +6,12 @@ use flyball_sim::run;
 
 const SEEDS: u64 = 200;
 
+/// Others may see it too, and sooner; what counts is that one of these does.
 fn found_by(fault: Fault, invariants: &[&str]) {
-    let failed = (0..SEEDS).find_map(|seed| run(seed, Some(fault), 0).err());
-    let failed = failed.unwrap_or_else(|| panic!("{fault:?} was not found in {SEEDS} seeds"));
-    let name = failed.violation.invariant;
-    assert!(invariants.contains(&name), "{fault:?} was found by {name}: {}", failed.violation.text);
+    let seen = |seed| {
+        run(seed, Some(fault), 0).is_err_and(|failed| invariants.contains(&failed.violation.invariant))
+    };
+    assert!((0..SEEDS).any(seen), "{fault:?} was not found by {invariants:?} in {SEEDS} seeds");
 }
 
 #[test]
