@@ -77,9 +77,16 @@ impl Invariant for AdmissionBound {
             Happened::Noted(Note::OnCopy(asked, decision, given_up)) => {
                 if !facts.legacy && is_counted(asked) && decision.status == Status::UnderLimit {
                     let window = (node, run, asked.key.clone(), decision.reset_time);
-                    let now = (facts.disturbances, *given_up + facts.died);
-                    let (granted, disturbances, lost) =
-                        self.on_copies.entry(window).or_insert((0, now.0, now.1));
+                    // News of an earlier owner may still be on their way.
+                    let settled = facts.is_settled();
+                    // A clock that is set may end a window early, or begin it late.
+                    let set: i64 = facts.forward_ms.iter().sum();
+                    let now = (facts.disturbances + set.unsigned_abs(), *given_up + facts.died);
+                    let (granted, disturbances, lost) = self.on_copies.entry(window).or_insert((
+                        0,
+                        if settled { now.0 } else { u64::MAX },
+                        now.1,
+                    ));
                     *granted += asked.hits;
                     if *granted > asked.limit && (*disturbances, *lost) == now && facts.agree() {
                         return Err(format!("{:?}: {granted} of {} on one copy", asked.key, asked.limit));

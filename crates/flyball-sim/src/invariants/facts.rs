@@ -7,6 +7,9 @@ use flyball_core::time::Instant;
 use crate::message::NodeId;
 use crate::node::NodeSettings;
 
+/// After a change of views, news of earlier owners may still be about for so long.
+const ECHO: Duration = Duration::from_secs(3);
+
 /// See [the module](self).
 #[derive(Clone, Debug)]
 pub struct Facts {
@@ -91,6 +94,11 @@ impl Facts {
     /// Nothing has changed since all nodes started together, so there are no news of earlier owners.
     pub fn is_first_calm(&self) -> bool {
         self.calm_since == Instant(0)
+    }
+
+    /// News of earlier owners have arrived or never will.
+    pub fn is_settled(&self) -> bool {
+        self.is_first_calm() || self.calm_since.saturating_add(ECHO) < self.now
     }
 
     /// Whether all who were told of peers were told of the same.

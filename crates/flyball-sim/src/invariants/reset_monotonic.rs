@@ -29,9 +29,6 @@ struct Shown {
     calm: bool,
 }
 
-/// After a change of views, news of earlier owners may still be about for so long.
-const ECHO: Duration = Duration::from_secs(3);
-
 /// What a copy shows is from news that is about so old.
 const NEWS_AGE: Duration = Duration::from_millis(500);
 
@@ -64,8 +61,7 @@ impl Invariant for ResetMonotonic {
             (*known, *since) = (window.given_up, facts.now);
         }
         let quiet = *known == 0 || since.saturating_add(NEWS_AGE) < facts.now;
-        let settled = facts.is_first_calm() || facts.calm_since.saturating_add(ECHO) < facts.now;
-        let calm = quiet && settled && facts.agree();
+        let calm = quiet && facts.is_settled() && facts.agree();
         let place = (node, asked.key.clone());
         match self.shown.get_mut(&place).filter(|shown| shown.window.reset_time == reset_time) {
             None => {
