@@ -9,7 +9,8 @@ use std::time::{Duration, Instant as StdInstant};
 
 use bytes::{Bytes, BytesMut};
 use flyball_core::cluster::{
-    Broadcast, Failure, GlobalBroadcast, GlobalHits, HitsBatch, OwnedKey, Senders, SentHits, Stamp, news_of,
+    Broadcast, Dirty, Failure, GlobalBroadcast, GlobalHits, HitsBatch, Member, OwnedKey, Senders, SentHits,
+    Stamp, news_of,
 };
 use flyball_core::store::Role;
 use flyball_core::{Behavior, Source};
@@ -260,11 +261,14 @@ impl Inner {
         let mut body = BytesMut::new();
         let mut told = 0;
         let mut before = marks();
+        let cluster = self.cluster.load_full();
         for _ in 0..READS_MAX {
             body.clear();
             told = 0;
             let wall = self.clock.now();
-            for dirty in &keys {
+            // A key that has moved since it was marked is another's to speak of.
+            let is_own = |dirty: &&Dirty| cluster.view.owner(dirty.key.as_key()) == Member::Own;
+            for dirty in keys.iter().filter(is_own) {
                 if let Some(news) = news_of(&self.store, dirty, &self.rules, wall) {
                     message::encode(1, &convert::news(dirty, &news), &mut body);
                     told += 1;
@@ -278,7 +282,6 @@ impl Inner {
             before = after;
         }
         let started = StdInstant::now();
-        let cluster = self.cluster.load_full();
         let mut sends = JoinSet::new();
         for ((address, sequence), mark) in peers.into_iter().zip(before) {
             let peer = cluster.at(&address).cloned();

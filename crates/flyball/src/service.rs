@@ -99,6 +99,10 @@ impl Inner {
             let stamp = Some(self.counted_by_this_run(told));
             return Ok(pb::GetPeerRateLimitsResp { rate_limits, stamp });
         }
+        // What is numbered is applied whole or not at all: its sender takes an answer for all of it, and whatever a
+        // deadline left out would be gone.
+        let whole = CallContext::default();
+        let context = if numbered.is_some() { &whole } else { context };
         let rate_limits = self.own_items(items, Source::Peer, context, call);
         let stamp = match numbered {
             Some((told, stamp, Seen::New)) => {
@@ -129,15 +133,6 @@ impl Inner {
         if context.is_late() {
             return Err(CallError::DeadlineExceeded);
         }
-        let sender = request.stamp.as_ref();
-        let is_late = sender.is_some_and(|told| {
-            let stamp = Stamp { session: told.session, sequence: told.sequence };
-            self.globals.news_senders().begin(&told.sender, stamp) == Seen::Before
-        });
-        if is_late {
-            self.globals.counts.stale.fetch_add(1, Relaxed);
-            return Ok(pb::UpdatePeerGlobalsResp {});
-        }
         let mut tally = Tally::default();
         self.take_broadcast(request, &mut tally);
         self.metrics.slot().add(&tally);
@@ -153,7 +148,16 @@ impl Inner {
         let applied = request.applied.as_ref().filter(|applied| applied.session == session);
         // Told by a peer of our own kind, nothing applied means just that.
         let applied = sender.map(|_| applied.map_or(0, |applied| applied.sequence));
+        // Held from the number to the last bucket: a later message that came in between would be undone.
         let mut hits = self.globals.hits();
+        let is_late = request.stamp.as_ref().is_some_and(|told| {
+            let stamp = Stamp { session: told.session, sequence: told.sequence };
+            self.globals.news_senders().begin(&told.sender, stamp) == Seen::Before
+        });
+        if is_late {
+            self.globals.counts.stale.fetch_add(1, Relaxed);
+            return;
+        }
         if let (Some(stamp), Some(sender), Some(applied)) = (&request.stamp, sender, applied) {
             hits.spoke(sender, stamp.session);
             hits.confirmed(sender, applied);

@@ -290,7 +290,7 @@ fn goals(costs: &[(&str, &str, f64)]) {
     };
     let ratio = |a: Option<f64>, b: Option<f64>| Some(a? / b?);
     println!("\n| goal | | measured | |\n|---|---|---|---|");
-    let mut goal = |what: &str, most: f64, measured: Option<f64>| match measured {
+    let goal = |what: &str, most: f64, measured: Option<f64>| match measured {
         Some(measured) => {
             let verdict = if measured <= most { "met" } else { "**missed**" };
             println!("| {what} | at most {most:.3} | {measured:.3} | {verdict} |");

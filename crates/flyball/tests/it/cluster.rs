@@ -71,7 +71,7 @@ async fn key_of(members: &[Member], owner: usize) -> String {
         let key = format!("{number}-key");
         let asked = pb::RateLimitReq { hits: 0, ..item(&key) };
         let answer = one(&members[owner], asked).await;
-        if answer.metadata.get("owner").is_none() {
+        if !answer.metadata.contains_key("owner") {
             return key;
         }
     }
