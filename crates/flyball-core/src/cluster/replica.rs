@@ -191,17 +191,22 @@ fn unconfirmed_of_joined(
     Unconfirmed::Hits(sum)
 }
 
-/// The bucket with so many units fewer in it, and no fewer than none: the owner cannot take more than there are.
+/// The bucket with so many units fewer in it, and no fewer than none: the owner cannot take more than there are. What
+/// the owner says may lie outside of a full bucket (with Gubernator's semantics refunds go beyond it), and then stays
+/// what it is.
 fn less(bucket: Bucket, hits: i64) -> Bucket {
+    if hits == 0 {
+        return bucket;
+    }
     let state = match bucket.state {
         State::Token(mut token) => {
-            let floor = token.remaining.min(0);
-            token.remaining = token.remaining.saturating_sub(hits).clamp(floor, token.limit.max(floor));
+            let (floor, full) = (token.remaining.min(0), token.limit.max(token.remaining));
+            token.remaining = token.remaining.saturating_sub(hits).clamp(floor, full);
             State::Token(token)
         }
         State::Leaky(mut leaky) => {
-            let (floor, full) = (leaky.balance.min(0.0), leaky.burst as f64);
-            leaky.balance = (leaky.balance - hits as f64).max(floor).min(full.max(floor));
+            let (floor, full) = (leaky.balance.min(0.0), leaky.balance.max(leaky.burst as f64));
+            leaky.balance = (leaky.balance - hits as f64).max(floor).min(full);
             State::Leaky(leaky)
         }
     };

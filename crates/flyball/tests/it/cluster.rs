@@ -12,8 +12,8 @@ use tonic::transport::Server;
 
 use crate::common::{ask, item};
 
-const GLOBAL: i32 = 2;
-const NO_BATCHING: i32 = 1;
+pub(crate) const GLOBAL: i32 = 2;
+pub(crate) const NO_BATCHING: i32 = 1;
 const RESET: i32 = 8;
 
 pub(crate) struct Member {
@@ -36,7 +36,7 @@ async fn member(settings: impl FnOnce(&mut Settings)) -> Member {
     Member { node, address, server: Some(stop.drop_guard()) }
 }
 
-async fn cluster(count: usize, settings: impl Fn(&mut Settings)) -> Vec<Member> {
+pub(crate) async fn cluster(count: usize, settings: impl Fn(&mut Settings)) -> Vec<Member> {
     let mut members = Vec::new();
     for _ in 0..count {
         members.push(member(&settings).await);
@@ -52,21 +52,21 @@ async fn introduce(members: &[Member]) {
     }
 }
 
-fn quick(settings: &mut Settings) {
+pub(crate) fn quick(settings: &mut Settings) {
     settings.cluster.hits.sync_wait = Duration::from_millis(20);
     settings.cluster.broadcast.sync_wait = Duration::from_millis(20);
 }
 
-async fn get(member: &Member, items: Vec<pb::RateLimitReq>) -> Vec<pb::RateLimitResp> {
+pub(crate) async fn get(member: &Member, items: Vec<pb::RateLimitReq>) -> Vec<pb::RateLimitResp> {
     member.node.get_rate_limits(ask(items), CallContext::default()).await.unwrap().responses
 }
 
-async fn one(member: &Member, item: pb::RateLimitReq) -> pb::RateLimitResp {
+pub(crate) async fn one(member: &Member, item: pb::RateLimitReq) -> pb::RateLimitResp {
     get(member, vec![item]).await.remove(0)
 }
 
 /// A key that this member owns: by trying, as a client would find out.
-async fn key_of(members: &[Member], owner: usize) -> String {
+pub(crate) async fn key_of(members: &[Member], owner: usize) -> String {
     for number in 0..1_000 {
         let key = format!("{number}-key");
         let asked = pb::RateLimitReq { hits: 0, ..item(&key) };
@@ -79,7 +79,7 @@ async fn key_of(members: &[Member], owner: usize) -> String {
 }
 
 /// Waits until `holds`, since messages need their time, and fails when it takes too long.
-async fn eventually<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
     for _ in 0..500 {
         if holds().await {
             return;

@@ -7,6 +7,7 @@ mod cluster;
 mod common;
 mod embedding;
 mod intake;
+mod inventory;
 mod metrics;
 mod network;
 mod traces;
