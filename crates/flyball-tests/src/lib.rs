@@ -8,6 +8,7 @@
 #![deny(missing_docs)]
 
 pub mod binary;
+pub mod cluster;
 pub mod conformance;
 pub mod http;
 pub mod in_process;
