@@ -64,7 +64,7 @@ impl Fallback {
     }
 
     /// An item error that nobody takes for a grant, except where every answer must be the original's.
-    fn refusal(&self, error: String) -> pb::RateLimitResp {
+    pub(crate) fn refusal(&self, error: String) -> pb::RateLimitResp {
         let mut answer = convert::item_error(error);
         if self.rules.semantics == Semantics::Exact {
             answer.status = Status::OverLimit as i32;

@@ -331,7 +331,8 @@ impl Inner {
                                 "caller gave up on rate limit '{key}': {}",
                                 CallError::DeadlineExceeded
                             );
-                            walk.responses[index as usize] = convert::item_error(text);
+                            // The owner may have refused it: nothing that a late reader could take for a grant.
+                            walk.responses[index as usize] = self.fallback.refusal(text);
                         }
                         return;
                     }

@@ -274,6 +274,33 @@ async fn the_original_policy_is_an_error() {
     .await;
 }
 
+/// What a late caller can still read is no grant, and a caller's hurry is nothing against the peer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_gives_up_is_granted_nothing() {
+    for (semantics, status) in [(Semantics::Exact, 1), (Semantics::Gubernator, 0)] {
+        let member = member(|settings| settings.rules = Rules { semantics, ..Rules::default() }).await;
+        // Takes connections and never answers.
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peers = [member.address.clone(), silent.local_addr().unwrap().to_string()];
+        member.node.set_peers(peers.iter().map(|address| PeerInfo::new(address)).collect()).await;
+        let context = || CallContext {
+            deadline: Some(tokio::time::Instant::now() + Duration::from_millis(20)),
+            ..CallContext::default()
+        };
+        for _ in 0..5 {
+            let items = (0..20).map(|number| item(&format!("{number}-key"))).collect();
+            let answers = member.node.get_rate_limits(ask(items), context()).await.unwrap().responses;
+            let late: Vec<_> = answers.iter().filter(|answer| !answer.error.is_empty()).collect();
+            assert!(!late.is_empty());
+            for answer in late {
+                assert!(answer.error.starts_with("caller gave up on rate limit 'n_"), "{answer:?}");
+                assert_eq!(answer.status, status, "{answer:?}");
+            }
+        }
+        assert!(member.node.health().is_ok(), "{:?}", member.node.health());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closing_node_delivers_what_it_owes() {
     let slow = |settings: &mut Settings| {
