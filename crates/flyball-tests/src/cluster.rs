@@ -123,6 +123,13 @@ impl Plan {
     }
 }
 
+/// So many keys that spread over the ring. Numbers that only count up do not: keys that differ in their last letters
+/// are neighbours on the ring of FNV-1, and a thousand of them may have one owner.
+pub fn sample_keys(count: usize) -> Vec<String> {
+    // Weyl's sequence by the golden ratio: no two alike, all digits busy.
+    (1..=count as u64).map(|n| format!("{:016x}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15))).collect()
+}
+
 /// Running nodes, numbered from 0. Dropping it kills them.
 #[derive(Debug)]
 pub struct Cluster {
@@ -204,14 +211,13 @@ impl Cluster {
         Ok(owners)
     }
 
-    /// `count` keys for each node, owned by it.
+    /// `count` keys for each node, owned by it, of the first ones of [`sample_keys`].
     pub fn keys_by_owner(&self, name: &str, count: usize) -> anyhow::Result<Vec<Vec<String>>> {
         let mut found = vec![Vec::new(); self.nodes.len()];
-        for round in 0..100 {
-            let keys: Vec<String> = (0..1000).map(|n| format!("account:{}", round * 1000 + n)).collect();
-            for (owner, key) in self.owners(name, &keys)?.into_iter().zip(keys) {
+        for keys in sample_keys(100_000).chunks(1000) {
+            for (owner, key) in self.owners(name, keys)?.into_iter().zip(keys) {
                 if found[owner].len() < count {
-                    found[owner].push(key);
+                    found[owner].push(key.clone());
                 }
             }
             if found.iter().all(|keys| keys.len() == count) {

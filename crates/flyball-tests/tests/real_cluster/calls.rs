@@ -144,10 +144,18 @@ fn callers_that_leave_do_not_make_a_peer_look_sick() {
     }
     // Now the owner certainly does not answer in time.
     cluster.freeze(1).unwrap();
-    for round in 0..20 {
+    for _ in 0..20 {
         leave();
         let late = hurry("10m");
-        assert_eq!(late.status, 504, "{round}: {}\n{}", late.text(), cluster.logs());
+        // The call ends late, or with its items late: both come due in the same moment.
+        if late.status != 504 {
+            let answers = late.json().unwrap()["responses"].as_array().unwrap().clone();
+            let refused = |answer: &Value| {
+                let error = answer["error"].as_str().unwrap_or_default();
+                error.starts_with("caller gave up") && answer["status"] == "OVER_LIMIT"
+            };
+            assert!(late.status == 200 && answers.iter().all(refused), "{} {}", late.status, late.text());
+        }
     }
     cluster.thaw(1).unwrap();
 

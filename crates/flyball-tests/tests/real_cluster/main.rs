@@ -28,4 +28,5 @@ mod network {
     pub(crate) const REFILLED: u8 = 14;
     pub(crate) const BROADCASTS: u8 = 15;
     pub(crate) const EXPIRED: u8 = 16;
+    pub(crate) const ROLLING: u8 = 17;
 }
