@@ -282,7 +282,7 @@ async fn a_caller_that_gives_up_is_granted_nothing() {
         // Takes connections and never answers.
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let peers = [member.address.clone(), silent.local_addr().unwrap().to_string()];
-        member.node.set_peers(peers.iter().map(|address| PeerInfo::new(address)).collect()).await;
+        member.node.set_peers(peers.iter().map(PeerInfo::new).collect()).await;
         let context = || CallContext {
             deadline: Some(tokio::time::Instant::now() + Duration::from_millis(20)),
             ..CallContext::default()
