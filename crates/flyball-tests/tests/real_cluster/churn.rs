@@ -133,7 +133,9 @@ fn p23_p25_two_hundred_changes_leave_nothing_behind() {
     for record in records.iter().chain(&moved) {
         assert_eq!(record.errors(), Vec::<String>::new(), "{}", cluster.logs());
     }
-    assert!(records.iter().flat_map(Record::answers).all(|(_, answer, _)| !answer.degraded));
+    for (item, answer, call) in records.iter().flat_map(Record::answers) {
+        assert!(!answer.degraded, "{} after {:?}: {answer:?}\n{}", item.key, call.took, cluster.logs());
+    }
     assert_counts(&cluster, &records, LIMIT);
 }
 
