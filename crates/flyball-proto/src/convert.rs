@@ -194,7 +194,8 @@ pub fn stamp(sender: &str, stamp: Stamp) -> pb::PeerStamp {
 pub enum Update<'a> {
     /// The bucket stands like this; it replaces what is stored.
     Replace(&'a str, Bucket),
-    /// An algorithm nobody here knows: what is stored no longer holds, and the next check starts fresh.
+    /// A reset that left no bucket, or an algorithm nobody here knows: what is stored no longer holds, and the next
+    /// check starts fresh.
     Forget(&'a str),
 }
 
@@ -205,9 +206,13 @@ pub enum Update<'a> {
 /// limit, its fraction is lost, and whether `duration` is a calendar code is not told. Codes are 0 to 5, and
 /// a real window of so few milliseconds is over before its broadcast arrives, so these numbers are taken as
 /// codes.
+///
+/// A token bucket without a reset time is none: the original's broadcast read resets once more, and what a reset
+/// leaves has no window.
 pub fn update(item: &pb::UpdatePeerGlobal, now: Timestamp) -> Option<Update<'_>> {
     let status = item.status.as_ref()?;
     let state = match item.algorithm {
+        0 if status.reset_time == 0 => return Some(Update::Forget(&item.key)),
         0 => State::Token(TokenBucket {
             limit: status.limit,
             remaining: status.remaining,

@@ -135,7 +135,8 @@ fn a_broadcast_becomes_a_bucket_that_starts_now() {
 #[test]
 fn only_over_limit_is_over_limit() {
     for number in [-1, 0, 1, 2, 3, 99] {
-        let item = broadcast(0, 1_000, pb::RateLimitResp { status: number, ..Default::default() });
+        let said = pb::RateLimitResp { status: number, reset_time: 99, ..Default::default() };
+        let item = broadcast(0, 1_000, said);
         let Some(Update::Replace(_, Bucket { state: State::Token(token), .. })) = convert::update(&item, NOW)
         else {
             panic!("a token bucket")
@@ -147,7 +148,7 @@ fn only_over_limit_is_over_limit() {
 #[test]
 fn calendar_codes_are_known_by_their_size() {
     for (duration, calendar) in [(-1, false), (0, true), (5, true), (6, false), (60_000, false)] {
-        let item = broadcast(0, duration, pb::RateLimitResp::default());
+        let item = broadcast(0, duration, pb::RateLimitResp { reset_time: 99, ..Default::default() });
         let Some(Update::Replace(_, Bucket { state: State::Token(token), .. })) = convert::update(&item, NOW)
         else {
             panic!("a token bucket")
@@ -164,6 +165,13 @@ fn a_broadcast_that_says_nothing_is_skipped_and_an_unknown_algorithm_forgotten()
     assert_eq!(convert::update(&item, NOW), Some(Update::Forget("n_k")));
 }
 
+/// An owner of the original's kind that was asked between a reset and its broadcast tells this.
+#[test]
+fn a_broadcast_reset_leaves_no_bucket() {
+    let item = broadcast(0, 60_000, pb::RateLimitResp { limit: 10, remaining: 10, ..Default::default() });
+    assert_eq!(convert::update(&item, NOW), Some(Update::Forget("n_k")));
+}
+
 proptest! {
     #[test]
     fn no_broadcast_is_too_strange_to_read(
@@ -177,7 +185,9 @@ proptest! {
         let item = broadcast(algorithm, duration, said);
         match convert::update(&item, Timestamp(now)) {
             Some(Update::Replace("n_k", bucket)) => prop_assert_eq!(bucket.expire_at, reset_time),
-            Some(Update::Forget("n_k")) => prop_assert!(!(0..2).contains(&algorithm)),
+            Some(Update::Forget("n_k")) => {
+                prop_assert!(!(0..2).contains(&algorithm) || (algorithm, reset_time) == (0, 0));
+            }
             other => prop_assert!(false, "{:?}", other),
         }
     }

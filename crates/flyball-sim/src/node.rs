@@ -416,14 +416,11 @@ impl Node {
             let joined = key.to_string();
             // An original tells no more.
             let key = if stamp.is_some() { StoredKey::Pair(key) } else { StoredKey::Joined(&joined) };
+            // Its token bucket without a window is what a reset left: none.
+            let bucket = line.bucket.filter(|bucket| stamp.is_some() || bucket.expire_at != 0);
             let none = GlobalHits::new(self.settings.hits);
             let hits = if self.fault(Fault::NotSubtracted) { &none } else { &self.hits };
-            take_news(
-                &self.store,
-                hits,
-                ToldNews { owner: &owner, key, bucket: line.bucket, applied },
-                now.wall,
-            );
+            take_news(&self.store, hits, ToldNews { owner: &owner, key, bucket, applied }, now.wall);
         }
         if let Some(applied) = applied {
             self.hits.confirmed(&owner, applied);
