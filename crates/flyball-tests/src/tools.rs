@@ -27,6 +27,10 @@ pub enum Tool {
     Jaeger,
     /// The original server, v2.21.0.
     Gubernator,
+    /// An old original server, v2.13.0.
+    Gubernator213,
+    /// etcd, by which originals find each other.
+    Etcd,
     /// The original's load tool, v2.21.0.
     GubernatorCli,
 }
@@ -45,6 +49,8 @@ impl Tool {
             Self::PyStubs => "FLYBALL_TEST_PYSTUBS",
             Self::Jaeger => "FLYBALL_TEST_JAEGER",
             Self::Gubernator => "FLYBALL_TEST_GUBERNATOR",
+            Self::Gubernator213 => "FLYBALL_TEST_GUBERNATOR_213",
+            Self::Etcd => "FLYBALL_TEST_ETCD",
             Self::GubernatorCli => "FLYBALL_TEST_GUBERNATOR_CLI",
         }
     }

@@ -70,6 +70,8 @@ pub static SUITES: &[Suite] = &[
             Tool::Chromium,
             Tool::Python,
             Tool::Gubernator,
+            Tool::Etcd,
+            Tool::Gubernator213,
             Tool::Grpcurl,
             Tool::GoClient,
             Tool::Jaeger,

@@ -37,6 +37,10 @@ pub enum Tool {
     Python,
     /// The original, v2.21.0, with its load tool.
     Gubernator,
+    /// An old original, v2.13.0.
+    Gubernator213,
+    /// The key-value server by which originals find each other.
+    Etcd,
     /// A gRPC client that knows nothing but what reflection tells it.
     Grpcurl,
     /// A small program on the original's own Go client library.

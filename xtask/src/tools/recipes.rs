@@ -14,6 +14,8 @@ const CARGO_FUZZ: &str = "0.13.2";
 const GRPCURL: &str = "1.9.4";
 /// The release that the wire, the algorithms and all recorded answers follow.
 const GUBERNATOR: &str = "2.21.0";
+/// A release that clusters still run, which knows neither `max_wait` nor calendar weeks.
+const GUBERNATOR_OLD: &str = "2.13.0";
 /// Builds every Go tool, whatever Go the machine has: Gubernator 2.21.0 demands it, and one toolchain means one
 /// build of Go's own library.
 const GO_TOOLCHAIN: &str = "go1.27.3";
@@ -37,6 +39,8 @@ impl Recipe<'_> {
             Tool::Chromium => self.chromium(),
             Tool::Python => self.python(),
             Tool::Gubernator => self.gubernator(),
+            Tool::Gubernator213 => self.old_gubernator(),
+            Tool::Etcd => self.apt("etcd", "etcd-server", "ETCD"),
             Tool::Grpcurl => self.grpcurl(),
             Tool::GoClient => self.go_module("client", ".", "goclient", "GOCLIENT"),
             Tool::Jaeger => {
@@ -105,18 +109,26 @@ impl Recipe<'_> {
 
     fn gubernator(&self) -> Result<Paths> {
         let folder = kept(self.cache, &format!("gubernator-{GUBERNATOR}"), |fresh| {
-            let package =
-                |name: &str| format!("github.com/gubernator-io/gubernator/v2/cmd/{name}@v{GUBERNATOR}");
-            self.run(
-                go()?
-                    .arg("install")
-                    .args(["gubernator", "gubernator-cli"].map(package))
-                    .env("GOBIN", fresh.join("bin")),
-            )
+            self.original(GUBERNATOR, &["gubernator", "gubernator-cli"], fresh)
         })?;
         let mut paths = one("GUBERNATOR", folder.join("bin/gubernator"))?;
         paths.append(&mut one("GUBERNATOR_CLI", folder.join("bin/gubernator-cli"))?);
         Ok(paths)
+    }
+
+    fn old_gubernator(&self) -> Result<Paths> {
+        let folder = kept(self.cache, &format!("gubernator-{GUBERNATOR_OLD}"), |fresh| {
+            self.original(GUBERNATOR_OLD, &["gubernator"], fresh)
+        })?;
+        one("GUBERNATOR_213", folder.join("bin/gubernator"))
+    }
+
+    /// Programs of one release of the original.
+    fn original(&self, version: &str, programs: &[&str], fresh: &Path) -> Result<()> {
+        let package = |name| format!("github.com/gubernator-io/gubernator/v2/cmd/{name}@v{version}");
+        let mut command = go()?;
+        command.arg("install").args(programs.iter().map(package)).env("GOBIN", fresh.join("bin"));
+        self.run(&mut command)
     }
 
     fn grpcurl(&self) -> Result<Paths> {
