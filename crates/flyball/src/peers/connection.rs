@@ -7,6 +7,10 @@
 //! A call is bound to the node's own address, where that is one of this machine's: the receiving node knows its
 //! peers by it (see `guard.rs`).
 //!
+//! An idle connection is kept alive by TCP, not by HTTP/2: an original closes connections on which pings come more often
+//! than every two hours, and takes a call with it that arrives at that moment. A process that hangs while its machine
+//! answers is found out by its calls.
+//!
 //! Rejected: tonic's `Channel`. It puts a queue and a task between a call and its connection, retries by rules of
 //! its own, and cannot tell "never sent" from "perhaps applied", on which counting once depends.
 
@@ -19,15 +23,18 @@ use std::time::Duration;
 
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tonic::body::Body;
 
 /// How long a peer may take to accept a connection.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
-/// A connection on which nothing arrives is asked for a sign of life this often …
-const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(10);
-/// … and closed when none comes within this time.
-const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The peer's machine is asked for a sign of life on a connection where nothing happened for so long …
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(10);
+/// … again and again at this interval …
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(2);
+/// … and the connection ends when so many were not answered.
+const KEEP_ALIVE_TRIES: u32 = 3;
 /// What may be under way in one direction before it is acknowledged: a large message, and several of them.
 const STREAM_WINDOW: u32 = 2 * 1_024 * 1_024;
 const CONNECTION_WINDOW: u32 = 16 * 1_024 * 1_024;
@@ -138,9 +145,6 @@ impl Connections {
             .timer(TokioTimer::new())
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .keep_alive_interval(KEEP_ALIVE_EVERY)
-            .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
-            .keep_alive_while_idle(true)
             .handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(|error| failed(error.to_string()))?;
         let address = self.address.clone();
@@ -158,6 +162,11 @@ impl Connections {
             match self.connect_to(address).await {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
+                    let keep_alive = TcpKeepalive::new()
+                        .with_time(KEEP_ALIVE_AFTER)
+                        .with_interval(KEEP_ALIVE_EVERY)
+                        .with_retries(KEEP_ALIVE_TRIES);
+                    SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
                     return Ok(stream);
                 }
                 Err(error) => last = error,
@@ -194,5 +203,40 @@ fn plain(error: &io::Error) -> String {
         io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
         io::ErrorKind::ConnectionReset => "connect: connection reset by peer".to_owned(),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const PREFACE_BYTES: usize = 24;
+    const PING: u8 = 6;
+    const EMPTY_SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_sends_no_pings_and_stays_open() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connections = Connections::new(&listener.local_addr().unwrap().to_string(), None, 1);
+        let (dialled, accepted) = tokio::join!(connections.get(), listener.accept());
+        let (sender, (mut stream, _)) = (dialled.unwrap(), accepted.unwrap());
+        stream.write_all(&EMPTY_SETTINGS).await.unwrap();
+
+        let mut sent = Vec::new();
+        let reading = async { while stream.read_buf(&mut sent).await.unwrap() > 0 {} };
+        assert!(tokio::time::timeout(Duration::from_secs(600), reading).await.is_err(), "it was closed");
+        assert!(!sender.is_closed());
+        let mut frames = &sent[PREFACE_BYTES..];
+        let mut kinds = Vec::new();
+        while let [a, b, c, kind, ..] = *frames {
+            kinds.push(kind);
+            frames = &frames[9 + (usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c))..];
+        }
+        assert!(!kinds.is_empty() && !kinds.contains(&PING), "{kinds:?}");
+        let socket = connections.connect().await.unwrap();
+        assert!(SockRef::from(&socket).keepalive().unwrap());
     }
 }
