@@ -357,10 +357,11 @@ impl Cluster {
         let expected = (expected.0.to_owned(), expected.1, String::new());
         let agreed = poll(SOON, || self.nodes.iter().all(|node| says(node) == expected).then_some(()));
         if agreed.is_none() {
-            let said: Vec<_> = self.nodes.iter().map(|node| format!("{node}: {:?}", says(node))).collect();
+            let line = |node: &Node| format!("{node}: {:?}\n{}", says(node), node.process.log());
+            let said: Vec<_> = self.nodes.iter().map(line).collect();
             let (asked, node) = (0, &self.nodes[0]);
             let owner = self.owner_of(asked, &node.ask(question));
-            panic!("not all say {expected:?} to {question} of {}: {said:#?}", self.nodes[owner]);
+            panic!("not all say {expected:?} to {question} of {}:\n{}", self.nodes[owner], said.join("\n"));
         }
     }
 }
