@@ -74,6 +74,13 @@ impl Plan {
         self
     }
 
+    /// Forwards may take as long as they like: for tests that are not about deadlines, where a machine that stands
+    /// still for half a second must not look like a dead peer.
+    #[must_use]
+    pub fn patient(self) -> Self {
+        self.arguments(&["--batch-timeout=30s"])
+    }
+
     /// With more arguments for each node.
     #[must_use]
     pub fn arguments(mut self, more: &[&str]) -> Self {

@@ -16,8 +16,7 @@ use crate::network;
 #[test]
 fn p27_fifty_parallel_calls_of_1000_items_of_one_owner() {
     const CALLS: usize = 50;
-    // The report is about sizes: a slow machine must not turn it into one about deadlines.
-    let cluster = Plan::new(network::REGROUPED, 3).arguments(&["--batch-timeout=30s"]).start().unwrap();
+    let cluster = Plan::new(network::REGROUPED, 3).patient().start().unwrap();
     let keys = cluster.keys_by_owner("large", 1000).unwrap().swap_remove(1);
     let items: Vec<Item> = keys.iter().map(|key| Item::new("large", key, 1_000)).collect();
     std::thread::scope(|scope| {
@@ -52,7 +51,7 @@ fn p26_owners_are_the_recorded_ones() {
     let peers = json!(["127.0.7.1:1051", "127.0.7.2:1051", "127.0.7.3:1051"]);
     let mut cases = 0;
     for case in recorded["cases"].as_array().unwrap().iter().filter(|case| case["peers"] == peers) {
-        let mut plan = Plan::new(0, 3).on([127, 0, 7]);
+        let mut plan = Plan::new(0, 3).on([127, 0, 7]).patient();
         if case["hash"] == "fnv1a" {
             plan = plan.arguments(&["--peer-picker=replicated-hash", "--peer-picker-hash=fnv1a"]);
         }
@@ -115,7 +114,7 @@ fn p29_health_does_not_depend_on_default_ports() {
 /// every node stays healthy, also while the owner is slow.
 #[test]
 fn callers_that_leave_do_not_make_a_peer_look_sick() {
-    let cluster = Plan::new(network::CALLERS_LEAVE, 3).arguments(&["--batch-timeout=30s"]).start().unwrap();
+    let cluster = Plan::new(network::CALLERS_LEAVE, 3).patient().start().unwrap();
     let keys = cluster.keys_by_owner("hurry", 20).unwrap().swap_remove(1);
     let (asked, owner) = (cluster.node(0), cluster.node(1));
     let items: Vec<Item> = keys.iter().map(|key| Item::new("hurry", key, 1_000_000)).collect();

@@ -62,7 +62,7 @@ fn assert_counts(cluster: &Cluster, records: &[Record], limit: i64) {
 #[test]
 fn p23_the_same_list_a_thousand_times_changes_nothing() {
     const LIMIT: i64 = 1_000_000;
-    let cluster = Plan::new(network::SAME_LIST, 3).watched().start().unwrap();
+    let cluster = Plan::new(network::SAME_LIST, 3).watched().patient().start().unwrap();
     let keys = cluster.keys_by_owner("churn", 5).unwrap();
     let items: Vec<Item> = keys.iter().flatten().map(|key| Item::new("churn", key, LIMIT)).collect();
     let loads: Vec<Load> = (0..3).map(|node| Load::on(cluster.node(node).http(), items.clone(), 5)).collect();
@@ -94,7 +94,7 @@ fn p23_p25_two_hundred_changes_leave_nothing_behind() {
     const LIMIT: i64 = 1_000_000;
     /// Comes and goes.
     const GUEST: usize = 2;
-    let cluster = Plan::new(network::TOGGLED, 3).watched().start().unwrap();
+    let cluster = Plan::new(network::TOGGLED, 3).watched().patient().start().unwrap();
     let keys = cluster.keys_by_owner("churn", 5).unwrap();
     let item = |key: &String| Item::new("churn", key, LIMIT);
     let stay: Vec<Item> = keys[..GUEST].iter().flatten().map(item).collect();
@@ -144,7 +144,7 @@ fn p23_p25_two_hundred_changes_leave_nothing_behind() {
 #[test]
 fn p21_two_nodes_at_a_time_restart_ten_times() {
     const NODES: usize = 5;
-    let mut cluster = Plan::new(network::TWO_AT_A_TIME, 5).watched().start().unwrap();
+    let mut cluster = Plan::new(network::TWO_AT_A_TIME, 5).watched().patient().start().unwrap();
     let keys = sample_keys(1_000);
     let all: Vec<usize> = (0..NODES).collect();
     let agree = |cluster: &mut Cluster, on: &[usize]| {
@@ -181,7 +181,7 @@ fn p21_two_nodes_at_a_time_restart_ten_times() {
 #[test]
 fn p24_a_peer_removed_while_the_node_stops() {
     const ROUNDS: usize = 20;
-    let mut cluster = Plan::new(network::GONE_AT_ONCE, 3).watched().start().unwrap();
+    let mut cluster = Plan::new(network::GONE_AT_ONCE, 3).watched().patient().start().unwrap();
     let keys = cluster.keys_by_owner("churn", 5).unwrap();
     let items: Vec<Item> = keys.iter().flatten().map(|key| Item::new("churn", key, 1_000_000)).collect();
     let load = Load::on(cluster.node(0).http(), items.clone(), 5);

@@ -266,7 +266,7 @@ fn p22_a_graceful_stop_costs_nothing_and_is_not_dialled_again() {
 /// nodes that stay keep their counts.
 #[test]
 fn a_rolling_restart_costs_no_client_an_error() {
-    let mut cluster = Plan::new(network::ROLLING, 3).start().unwrap();
+    let mut cluster = Plan::new(network::ROLLING, 3).patient().start().unwrap();
     let keys = cluster.keys_by_owner("failures", 12).unwrap();
     for leaving in [A, B, C] {
         // Fresh ones for each round.
