@@ -4,8 +4,8 @@
 //! leave first, so that the node does its own part while they are under way. Then the answers are awaited and put into the
 //! places of their items.
 //!
-//! An item that certainly did not reach its owner is routed again if the view has changed meanwhile: its owner may have
-//! left, or be this node. Otherwise, and for one that may have been counted, there is the [fallback](crate::fallback).
+//! An item that certainly did not reach its owner is routed again if the view has changed meanwhile (its owner may have
+//! left, or be this node), and once if the owner is back. Otherwise, and for one that may have been counted, there is the [fallback](crate::fallback).
 
 use std::sync::Arc;
 
@@ -91,10 +91,13 @@ impl Inner {
                 break;
             }
             let newer = self.cluster.load_full();
-            let again = round < REROUTES_MAX && newer.view.epoch() != cluster.view.epoch();
+            let changed = round < REROUTES_MAX && newer.view.epoch() != cluster.view.epoch();
+            // An owner that came back meanwhile is asked, not stood in for: its shares are forgotten already.
+            let is_back =
+                |missed: &Missed| round == 0 && newer.at(&missed.owner).is_some_and(|peer| peer.is_up());
             todo = Vec::new();
             for missed in missed {
-                if again && missed.failure == Failure::NotSent {
+                if missed.failure == Failure::NotSent && (changed || is_back(&missed)) {
                     todo.push(missed.index);
                 } else {
                     self.fall_back(&cluster, items, &missed, &mut walk);
