@@ -152,7 +152,14 @@ pub fn take_news(store: &Store, hits: &GlobalHits, told: Told<'_>, wall: Timesta
     };
     match (open, bucket) {
         (Unconfirmed::Reset, _) => {}
-        (Unconfirmed::Hits(open), Some(bucket)) => store.insert(key, less(bucket, open), wall),
+        (Unconfirmed::Hits(open), Some(bucket)) => {
+            if matches!(key, StoredKey::Joined(_)) && is_alive(&bucket) {
+                // A pair's own copy that was asked in this very millisecond would seem newer, and keep the news from
+                // view. Nobody asks between this and the next line: that takes the lock of `hits` too.
+                store.remove(key);
+            }
+            store.insert(key, less(bucket, open), wall);
+        }
         (Unconfirmed::Hits(0), None) => {
             store.remove(key);
         }

@@ -106,3 +106,33 @@ fn hits_end_with_the_window_the_owner_told_of_not_with_the_copys_own() {
     let batch = node.hits.due(Instant(1_000_000_000), Timestamp(1_000), false).unwrap();
     assert_eq!((batch.items[0].1.hits, batch.items[0].1.ends_at.ms()), (2, 1_050));
 }
+
+/// An original tells the joined text; the copy of the pair, which was asked a moment before, must not hide that.
+#[test]
+fn news_of_a_joined_text_win_over_a_copy_that_was_just_asked() {
+    let leaky = |balance, at| Bucket {
+        expire_at: 60_000,
+        state: State::Leaky(crate::algorithm::LeakyBucket {
+            limit: 10,
+            duration: 600_000,
+            burst: 10,
+            balance,
+            updated_at: at,
+            rate: 60_000.0,
+            booked_ms: 0.0,
+        }),
+    };
+    for asked in [199, 200, 205] {
+        let node = Node::new();
+        node.store.insert(StoredKey::Pair(KEY), leaky(7.0, asked), Timestamp(asked));
+        let told = Told {
+            owner: "a:1",
+            key: StoredKey::Joined("n_k"),
+            bucket: Some(leaky(3.0, 200)),
+            applied: None,
+        };
+        take_news(&node.store, &node.hits, told, Timestamp(200));
+        let copy = node.store.get(StoredKey::Pair(KEY), Timestamp(205));
+        assert_eq!(copy, Some(leaky(3.0, 200)), "asked at {asked}");
+    }
+}
