@@ -135,6 +135,23 @@ async fn global_reset_reaches_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn global_status_follows_admission() {
+    let members = cluster(2, original).await;
+    let key = key_of(&members, 1).await;
+    let request = pb::RateLimitReq { limit: 2, ..global(&key) };
+    one(&members[1], pb::RateLimitReq { hits: 2, ..request.clone() }).await;
+    assert_eq!(one(&members[1], request.clone()).await.status, 1);
+    eventually("the copy says over", || async { one(&members[0], look(&request)).await.status == 1 }).await;
+    let raised = pb::RateLimitReq { limit: 5, ..request };
+    assert_eq!(one(&members[1], raised.clone()).await.status, 0);
+    eventually("and under again", || async {
+        let answer = one(&members[0], look(&raised)).await;
+        (answer.status, answer.remaining) == (0, 2)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn global_behavior_on_the_owner() {
     for hits in [1, 10] {
         let members = cluster(4, original).await;
