@@ -8,8 +8,8 @@
 //! advance 1s
 //! ```
 //!
-//! The lines with `=` are what was told, and are written anew when `FLYBALL_SCENARIO_REWRITE` is set. [`parse`] makes
-//! steps of the text and knows nothing of who carries them out: [`play`] does so on simulated nodes, and the same
+//! The lines with `=` are what was told, and are written anew when `FLYBALL_SCENARIO_REWRITE` is set. [`parse()`] makes
+//! steps of the text and knows nothing of who carries them out: [`play()`] does so on simulated nodes, and the same
 //! files are for real ones too.
 
 mod parse;
