@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The lines with `=` are what was told, and are written anew when `FLYBALL_SCENARIO_REWRITE` is set. [`parse()`] makes
-//! steps of the text and knows nothing of who carries them out: [`play()`] does so on simulated nodes, and the same
-//! files are for real ones too.
+//! steps of the text and knows nothing of who carries them out: [`play()`] does so on simulated nodes, and
+//! `flyball-tests/tests/real_stories.rs` plays the same files on real ones.
 
 mod parse;
 mod play;
