@@ -146,10 +146,14 @@ impl Stage {
             Step::Peers(names) => self.tell(&self.all(), names).await,
             Step::Freeze(name, time) => {
                 let (ip, cuts, time) = (self.ip(name), self.cuts.clone(), *time);
-                cuts.send_modify(|cuts| drop(cuts.frozen.insert(ip)));
+                cuts.send_modify(|cuts| {
+                    cuts.frozen.insert(ip);
+                });
                 self.thaws.spawn(async move {
                     tokio::time::sleep(time).await;
-                    cuts.send_modify(|cuts| drop(cuts.frozen.remove(&ip)));
+                    cuts.send_modify(|cuts| {
+                        cuts.frozen.remove(&ip);
+                    });
                 });
             }
             Step::Partition(some, others) => {
@@ -160,7 +164,9 @@ impl Stage {
             }
             Step::Cut(from, to) => {
                 let pair = (self.ip(from), self.ip(to));
-                self.cuts.send_modify(|cuts| drop(cuts.pairs.insert(pair)));
+                self.cuts.send_modify(|cuts| {
+                    cuts.pairs.insert(pair);
+                });
             }
             Step::Heal => self.cuts.send_modify(|cuts| cuts.pairs.clear()),
             Step::Advance(time) => self.pass(*time).await,
