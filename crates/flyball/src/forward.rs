@@ -82,7 +82,7 @@ impl Inner {
             context,
             now: self.clock.now(),
             tally: Tally::default(),
-            responses: vec![pb::RateLimitResp::default(); items.len()],
+            responses: std::iter::repeat_with(pb::RateLimitResp::default).take(items.len()).collect(),
         };
         let mut todo: Vec<u32> = (0..items.len() as u32).collect();
         for round in 0..=REROUTES_MAX {

@@ -218,7 +218,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     println!("{}, {} cores, load {} before\n", machine.processor, machine.cores, machine.load_before);
     println!(
-        "| 3 nodes, asked through one | cluster | CPU of all nodes per decision | ± |\n|---|---|---|---|"
+        "| 3 nodes, asked through one | cluster | CPU of all nodes per decision | ± | of the asked node |
+\
+         |---|---|---|---|---|"
     );
     let (mut costs, mut asked_costs) = (Vec::new(), Vec::new());
     for probe in &PROBES {

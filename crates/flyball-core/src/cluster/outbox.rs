@@ -207,7 +207,13 @@ impl Outbox {
             self.deadline = Some(now.saturating_add(sync_wait));
         }
         if let Some(pending) = self.pending.get_mut(&key) {
-            *pending = pending.then(later, undelivered);
+            match (later.reset, later.hits, pending.reset, &mut pending.hits) {
+                // More hits on a key that has some: nearly always, and so in place.
+                (None, Some(second), None, Some(sum)) if sum.ends_at >= second.created_at => {
+                    *sum = sum.then(second);
+                }
+                _ => *pending = pending.then(later, undelivered),
+            }
             return false;
         }
         self.pending.insert(key.into(), later);
