@@ -71,7 +71,7 @@ impl NodeBuilder {
 
     /// The node, running.
     ///
-    /// It spawns two tasks on the current tokio runtime, which free expired buckets and keep GLOBAL limits in step until
+    /// It spawns a few tasks on the current tokio runtime, which free expired buckets and keep GLOBAL limits in step until
     /// the node is closed or its last handle is dropped. Outside a runtime there are no such tasks: the node answers
     /// all the same, and memory stays bounded by the store's limits, but expired buckets leave only to make
     /// room. It has to stay alone then: a node with peers needs its runtime.
@@ -92,7 +92,7 @@ impl NodeBuilder {
         let view = View::alone(&advertise_address, &data_center, cluster.ring);
         let own_ip = advertise_address.parse().ok().map(|own: SocketAddr| own.ip());
         let inner = Arc::new(Inner {
-            guard: Guard::new(cluster.access.clone(), &advertise_address),
+            guard: Arc::new(Guard::new(cluster.access.clone(), &advertise_address)),
             globals: Globals::new(&cluster, random()),
             shared: Arc::new(PeerShared::new(cluster, own_ip, Arc::clone(&fallback))),
             cluster: ArcSwap::from_pointee(Cluster::alone(view)),
@@ -112,6 +112,10 @@ impl NodeBuilder {
         });
         inner.metrics.attach_node(Arc::downgrade(&inner));
         global::spawn(Arc::clone(&inner));
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (guard, closing) = (Arc::clone(&inner.guard), inner.closing.clone());
+            runtime.spawn(async move { closing.run_until_cancelled(guard.keep_looking_up()).await });
+        }
         Node::from(inner)
     }
 }

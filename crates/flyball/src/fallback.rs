@@ -5,7 +5,9 @@
 
 use flyball_core::cluster::{Unreachable, share_of};
 use flyball_core::store::{Role, Store, StoreSettings, StoredKey};
-use flyball_core::{CheckError, Decision, Key, Request, Rules, Semantics, Source, Status, Timestamp};
+use flyball_core::{
+    Behavior, CheckError, Decision, Key, Request, Rules, Semantics, Source, Status, Timestamp,
+};
 use flyball_proto::convert;
 
 use crate::pb;
@@ -53,7 +55,7 @@ impl Fallback {
         let made = match self.policy {
             Unreachable::LocalShare => self.decide(owner, &share_of(request, nodes), now),
             Unreachable::Local => self.decide(owner, request, now),
-            Unreachable::Deny | Unreachable::Error => Ok(deny(request, now)),
+            Unreachable::Deny | Unreachable::Error => Ok(self.deny(request, now)),
         };
         let mut answer = match made {
             Ok(decision) => convert::decision(&Decision { limit: request.limit, ..decision }),
@@ -76,12 +78,23 @@ impl Fallback {
         let admitted = self.rules.admit(request, Source::Peer, now)?;
         if request.hits < 0 && self.policy == Unreachable::LocalShare {
             // The share never took these units.
-            return Ok(deny(request, now));
+            return Ok(self.deny(request, now));
         }
         let name = named(owner, request.key.name);
         let mut check = admitted.check;
         check.key = Key { name: &name, ..check.key };
         self.store.apply(&check, now, &self.rules, Role::Replica)
+    }
+
+    /// Refused, until the window that begins now would be over.
+    fn deny(&self, request: &Request<'_>, now: Timestamp) -> Decision {
+        let end = if request.behavior.has(Behavior::DURATION_IS_GREGORIAN) {
+            self.rules.calendar.end(request.duration, now, self.rules.semantics).unwrap_or(now.ms())
+        } else {
+            now.saturating_add(request.duration.max(0)).ms()
+        };
+        let status = Status::OverLimit;
+        Decision { status, limit: request.limit, reset_time: end, ..Decision::default() }
     }
 
     /// The owner is back.
@@ -117,20 +130,8 @@ fn named(owner: &str, name: &str) -> String {
     format!("{owner}\0{name}")
 }
 
-/// Refused, until the window that begins now would be over.
-fn deny(request: &Request<'_>, now: Timestamp) -> Decision {
-    Decision {
-        status: Status::OverLimit,
-        limit: request.limit,
-        reset_time: now.saturating_add(request.duration.max(0)).ms(),
-        ..Decision::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use flyball_core::Behavior;
-
     use super::*;
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000);

@@ -9,16 +9,17 @@ use std::time::{Duration, Instant as StdInstant};
 
 use bytes::{Bytes, BytesMut};
 use flyball_core::cluster::{
-    Broadcast, Dirty, Failure, GlobalBroadcast, GlobalHits, HitsBatch, Member, OwnedKey, Senders, SentHits,
-    Stamp, news_of,
+    Broadcast, Dirty, GlobalBroadcast, GlobalHits, HitsBatch, Member, OwnedKey, Senders, SentHits, Stamp,
+    news_of,
 };
-use flyball_core::store::Role;
+use flyball_core::store::{Role, StoredKey};
 use flyball_core::{Behavior, Source};
 use flyball_proto::convert;
 use prost::Message;
 use prost::encoding::message;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
+use tonic::Code;
 
 use crate::membership::Cluster;
 use crate::method::Method;
@@ -34,6 +35,8 @@ use crate::settings::ClusterSettings;
 const BROADCASTS_MAX: usize = 100;
 /// Nodes whose messages are told apart by their numbers.
 const SENDERS_MAX: usize = 8_192;
+/// The pause between two looks for what a node that stops still has to send.
+const FLUSH_EVERY: Duration = Duration::from_millis(10);
 /// How often buckets are read anew for a broadcast when hits were applied meanwhile.
 const READS_MAX: usize = 3;
 
@@ -107,6 +110,15 @@ impl Globals {
         self.session
     }
 
+    /// Forgets the numbers of nodes that are gone, once there are many.
+    pub(crate) fn forget_senders(&self, keep: impl Fn(&str) -> bool) {
+        for mut senders in [self.hit_senders(), self.news_senders()] {
+            if senders.len() > SENDERS_MAX / 2 {
+                senders.retain(&keep);
+            }
+        }
+    }
+
     /// Whom broadcasts go to from here on.
     pub(crate) fn set_peers<'a>(&self, peers: impl Iterator<Item = &'a str>) {
         self.broadcast().set_peers(peers);
@@ -164,8 +176,8 @@ impl Inner {
                 if self.globals.hits().is_idle() && self.globals.broadcast().is_empty() {
                     break;
                 }
-                // Whatever ends wakes; a peer that is down does not, and is asked again soon.
-                let _ = tokio::time::timeout(Duration::from_millis(50), self.globals.wake.notified()).await;
+                // Not at once when something ends: who refuses would be asked without a pause.
+                tokio::time::sleep(FLUSH_EVERY).await;
             }
         });
         if flushed.await.is_err() {
@@ -223,7 +235,8 @@ impl Inner {
             Err(error) => {
                 globals.counts.send_errors.fetch_add(1, Relaxed);
                 let moved = globals.hits().failed(&owner, sequence, error.failure, self.shared.now());
-                if moved {
+                // A call that began before the view changed may have noted hits for who is gone.
+                if moved || cluster.at(&owner).is_none() {
                     self.rehome_hits(&self.cluster.load_full());
                 }
             }
@@ -235,18 +248,27 @@ impl Inner {
     /// are counted here.
     pub(crate) fn rehome_hits(&self, cluster: &Cluster) {
         let own = self.globals.hits().rehome(&cluster.view, self.shared.now());
-        for (key, sent) in &own {
-            self.count_own_hits(key, sent);
+        // A reset and the hits after it are two parts of one key, which has a copy for both or for none.
+        for parts in own.chunk_by(|a, b| a.0 == b.0) {
+            self.take_over(parts);
         }
         self.globals.wake.notify_one();
     }
 
-    fn count_own_hits(&self, key: &OwnedKey, sent: &SentHits) {
-        let request = convert::hits_request(key, sent);
+    /// The copy of a key becomes the bucket that counts, and what this node granted was taken from the copy already. Only
+    /// where there is none left are the hits still to be counted.
+    fn take_over(&self, parts: &[(OwnedKey, SentHits)]) {
         let wall = self.clock.now();
-        if let Ok(admitted) = self.rules.admit(&request, Source::Peer, wall) {
-            let counted = self.store.apply(&admitted.check, wall, &self.rules, Role::Owner);
-            if counted.is_ok() && admitted.check.behavior.has(Behavior::GLOBAL) {
+        let Some((key, _)) = parts.first() else { return };
+        let copy = self.store.get(StoredKey::Pair(key.as_key()), wall);
+        let has_copy = copy.is_some_and(|bucket| bucket.is_alive(wall) || bucket.in_debt(wall));
+        for (key, sent) in parts {
+            let request = convert::hits_request(key, sent);
+            let Ok(admitted) = self.rules.admit(&request, Source::Peer, wall) else { continue };
+            if !has_copy && self.store.apply(&admitted.check, wall, &self.rules, Role::Owner).is_err() {
+                continue;
+            }
+            if admitted.check.behavior.has(Behavior::GLOBAL) {
                 self.globals.broadcast().mark(&admitted.check, self.shared.now());
             }
         }
@@ -262,7 +284,7 @@ impl Inner {
         let mut told = 0;
         let mut before = marks();
         let cluster = self.cluster.load_full();
-        for _ in 0..READS_MAX {
+        for read in 1..=READS_MAX {
             body.clear();
             told = 0;
             let wall = self.clock.now();
@@ -276,7 +298,8 @@ impl Inner {
             }
             let after = marks();
             let quiet = before == after && after.iter().flatten().all(|(_, quiet)| *quiet);
-            if quiet {
+            // Of a read that was disturbed to the last, the earlier marks are what it surely includes.
+            if quiet || read == READS_MAX {
                 break;
             }
             before = after;
@@ -331,8 +354,10 @@ impl Inner {
         let now = self.shared.now();
         match told {
             Ok(()) => globals.broadcast().succeeded(&address, sequence, now),
-            // It is there and does not want this message: another time it will not either.
-            Err(error) if error.failure == Failure::Answered => {
+            // It cannot make sense of this message: another time it will not either.
+            Err(error)
+                if matches!(error.code, Code::InvalidArgument | Code::OutOfRange | Code::Unimplemented) =>
+            {
                 globals.counts.broadcast_errors.fetch_add(1, Relaxed);
                 globals.broadcast().succeeded(&address, sequence, now);
             }

@@ -91,10 +91,11 @@ impl Inner {
             );
         }
         // First who may call, then who is called.
-        self.guard.set_peers(&addresses).await;
+        self.guard.set_peers(&addresses);
         self.globals.set_peers(cluster.peers().map(|peer| peer.address()));
         self.cluster.store(Arc::clone(&cluster));
         self.rehome_hits(&cluster);
+        self.globals.forget_senders(|address| cluster.at(address).is_some() || old.at(address).is_some());
         for peer in old.peers() {
             if cluster.at(peer.address()).is_none_or(|stays| !Arc::ptr_eq(stays, peer)) {
                 peer.close();

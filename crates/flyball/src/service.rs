@@ -51,7 +51,7 @@ pub(crate) struct Inner {
     pub(crate) shared: Arc<PeerShared>,
     pub(crate) globals: Globals,
     pub(crate) fallback: Arc<Fallback>,
-    pub(crate) guard: Guard,
+    pub(crate) guard: Arc<Guard>,
     /// For jitter.
     pub(crate) seed: u64,
     /// Set once; from then on the node asks not to be sent more.

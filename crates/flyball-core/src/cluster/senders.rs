@@ -7,10 +7,13 @@
 //! For hits there are two marks, where applying begins and where it ends. A broadcast that was read while both stand at
 //! the same number includes exactly the batches up to it.
 //!
-//! Bound: `senders_max` addresses. Who finds no place is treated as an original, which has no numbers.
+//! Bound: `senders_max` addresses, each no longer than a host name and its port. Who finds no place is treated as an original, which has no numbers.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+
+/// The longest DNS name (RFC 1035, section 2.3.4) and a port.
+const ADDRESS_BYTES_MAX: usize = 255 + 6;
 
 /// A number, and the session it belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +67,7 @@ impl Senders {
     /// A message begins to be applied.
     pub fn begin(&mut self, sender: &str, stamp: Stamp) -> Seen {
         let Some(known) = self.senders.get_mut(sender) else {
-            if self.senders.len() >= self.senders_max {
+            if self.senders.len() >= self.senders_max || sender.len() > ADDRESS_BYTES_MAX {
                 return Seen::Stranger;
             }
             let current = Run { session: stamp.session, begun: stamp.sequence, applied: 0 };
@@ -101,6 +104,16 @@ impl Senders {
         let known = self.senders.get(sender)?.current;
         let stamp = Stamp { session: known.session, sequence: known.applied };
         Some((stamp, known.begun == known.applied))
+    }
+
+    /// How many are remembered.
+    pub fn len(&self) -> usize {
+        self.senders.len()
+    }
+
+    /// Nobody is.
+    pub fn is_empty(&self) -> bool {
+        self.senders.is_empty()
     }
 
     /// Forgets everybody else.

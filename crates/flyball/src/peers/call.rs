@@ -4,6 +4,7 @@
 //! gathered, and a broadcast is encoded once for all its receivers.
 
 use std::error::Error as _;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
@@ -130,17 +131,26 @@ impl Caller {
     where
         A: Message + Default + 'static,
     {
-        let called = tokio::time::timeout(timeout, self.attempt(method, message, timeout)).await;
+        // Set from the first moment at which bytes of the call may leave.
+        let sent = AtomicBool::new(false);
+        let called = tokio::time::timeout(timeout, self.attempt(method, message, timeout, &sent)).await;
         called.unwrap_or_else(|_| {
+            let failure = if sent.load(Relaxed) { Failure::Unanswered } else { Failure::NotSent };
             Err(PeerError {
-                failure: Failure::Unanswered,
+                failure,
                 code: Code::DeadlineExceeded,
                 text: "context deadline exceeded".to_owned(),
             })
         })
     }
 
-    async fn attempt<A>(&self, method: Method, message: Bytes, timeout: Duration) -> Result<A, PeerError>
+    async fn attempt<A>(
+        &self,
+        method: Method,
+        message: Bytes,
+        timeout: Duration,
+        sent: &AtomicBool,
+    ) -> Result<A, PeerError>
     where
         A: Message + Default + 'static,
     {
@@ -148,6 +158,7 @@ impl Caller {
         loop {
             let sender =
                 self.connections.get().await.map_err(|error| PeerError::not_sent(error.to_string()))?;
+            sent.store(true, Relaxed);
             let called = self.send(sender, method, message.clone(), timeout).await;
             match called {
                 // The connection ended between two calls: that says nothing about the peer.

@@ -8,16 +8,24 @@
 //! A switch leaves the door open as the original does, for networks where a peer's calls come from another address
 //! than its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::net::lookup_host;
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
 
+/// How often names are looked up when nothing asks for it.
+const LOOK_UP_EVERY: Duration = Duration::from_secs(10);
+/// The least time between two lookups.
+const LOOK_UP_AT_MOST_EVERY: Duration = Duration::from_secs(1);
+/// What a lookup may take.
+const LOOK_UP_WITHIN: Duration = Duration::from_secs(2);
 /// How long a peer that left is still believed.
 const RECENT: Duration = Duration::from_secs(60);
 
@@ -38,7 +46,18 @@ pub(crate) struct Guard {
     loopback: bool,
     /// Until when each address is believed; `None` while it is a peer's.
     known: ArcSwap<HashMap<IpAddr, Option<Instant>>>,
+    peers: Mutex<Peers>,
+    /// Names should be looked up.
+    wanted: Notify,
     told: AtomicBool,
+}
+
+/// The present peers.
+#[derive(Debug, Default)]
+struct Peers {
+    numbers: Vec<IpAddr>,
+    /// Names with their port, and the addresses they had when they were last looked up.
+    names: BTreeMap<String, Vec<IpAddr>>,
 }
 
 /// The door is closed to this caller. The text says what to do.
@@ -51,6 +70,8 @@ impl Guard {
             access,
             loopback: is_loopback(own_address),
             known: ArcSwap::default(),
+            peers: Mutex::default(),
+            wanted: Notify::new(),
             told: AtomicBool::new(false),
         }
     }
@@ -75,7 +96,7 @@ impl Guard {
             Some(ip) if self.loopback && ip.is_loopback() => Ok(()),
             Some(ip) if self.is_known(ip) => Ok(()),
             None if self.loopback => Ok(()),
-            Some(ip) => Err(Refused(format!(
+            Some(ip) => Err(self.refuse(format!(
                 "{ip} is no peer of this node; peers call from the address under which they are known, or \
                  share a secret"
             ))),
@@ -91,11 +112,34 @@ impl Guard {
         }
     }
 
-    /// Believes these peers from here on. Names are looked up; one that cannot be keeps what it had.
-    pub(crate) async fn set_peers(&self, addresses: &[String]) {
-        if self.access.open || self.access.secret.is_some() {
-            return;
+    fn refuse(&self, text: String) -> Refused {
+        self.wanted.notify_one();
+        Refused(text)
+    }
+
+    fn peers(&self) -> MutexGuard<'_, Peers> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Believes these peers from here on; names as soon as they are looked up.
+    pub(crate) fn set_peers(&self, addresses: &[String]) {
+        let mut peers = self.peers();
+        let mut old = std::mem::take(&mut *peers);
+        for address in addresses {
+            match address.parse::<SocketAddr>() {
+                Ok(number) => peers.numbers.push(number.ip().to_canonical()),
+                Err(_) => {
+                    let known = old.names.remove(address).unwrap_or_default();
+                    peers.names.insert(address.clone(), known);
+                }
+            }
         }
+        self.believe(&peers);
+        drop(peers);
+        self.wanted.notify_one();
+    }
+
+    fn believe(&self, peers: &Peers) {
         let now = Instant::now();
         let mut known = HashMap::new();
         for (ip, until) in self.known.load().iter() {
@@ -104,18 +148,46 @@ impl Guard {
                 known.insert(*ip, Some(until));
             }
         }
-        for address in addresses {
-            match address.parse::<SocketAddr>() {
-                Ok(address) => {
-                    known.insert(address.ip().to_canonical(), None);
-                }
-                Err(_) => match lookup_host(address).await {
-                    Ok(found) => known.extend(found.map(|address| (address.ip().to_canonical(), None))),
-                    Err(error) => tracing::debug!(address, %error, "a peer's name is not known"),
-                },
+        let present = peers.numbers.iter().chain(peers.names.values().flatten());
+        known.extend(present.map(|ip| (*ip, None)));
+        self.known.store(Arc::new(known));
+    }
+
+    /// Looks names up whenever that is wanted, and from time to time. Never ends.
+    pub(crate) async fn keep_looking_up(&self) {
+        if self.access.open || self.access.secret.is_some() {
+            return std::future::pending().await;
+        }
+        loop {
+            let _ = timeout(LOOK_UP_EVERY, self.wanted.notified()).await;
+            self.look_up().await;
+            // Strangers cannot make the node ask without end.
+            sleep(LOOK_UP_AT_MOST_EVERY).await;
+        }
+    }
+
+    async fn look_up(&self) {
+        let names: Vec<String> = self.peers().names.keys().cloned().collect();
+        if names.is_empty() {
+            return;
+        }
+        let mut lookups = JoinSet::new();
+        for name in names {
+            lookups.spawn(async move {
+                let found = timeout(LOOK_UP_WITHIN, lookup_host(name.clone())).await;
+                let found = found.ok().and_then(Result::ok)?;
+                Some((name, found.map(|address| address.ip().to_canonical()).collect::<Vec<_>>()))
+            });
+        }
+        while let Some(found) = lookups.join_next().await {
+            if let Ok(Some((name, found))) = found
+                && let Some(known) = self.peers().names.get_mut(&name)
+            {
+                *known = found;
             }
         }
-        self.known.store(Arc::new(known));
+        let peers = self.peers();
+        self.believe(&peers);
     }
 }
 
@@ -150,7 +222,7 @@ mod tests {
     async fn peers_pass_and_strangers_do_not() {
         let guard = Guard::new(PeerAccess::default(), "10.0.0.1:1051");
         assert!(!admits(&guard, from("10.0.0.2")));
-        guard.set_peers(&["10.0.0.1:1051".into(), "10.0.0.2:1051".into(), "[fd00::2]:1051".into()]).await;
+        guard.set_peers(&["10.0.0.1:1051".into(), "10.0.0.2:1051".into(), "[fd00::2]:1051".into()]);
         for (ip, expected) in [
             ("10.0.0.2", true),
             ("::ffff:10.0.0.2", true),
@@ -161,10 +233,22 @@ mod tests {
             assert_eq!(admits(&guard, from(ip)), expected, "{ip}");
         }
         assert!(!admits(&guard, None));
-        guard.set_peers(&["10.0.0.1:1051".into()]).await;
+        guard.set_peers(&["10.0.0.1:1051".into()]);
         assert!(admits(&guard, from("10.0.0.2")), "who left has still something to say");
         tokio::time::advance(RECENT).await;
         assert!(!admits(&guard, from("10.0.0.2")));
+    }
+
+    #[tokio::test]
+    async fn a_peer_known_by_name_passes_once_it_is_looked_up_and_keeps_its_address() {
+        let guard = Guard::new(PeerAccess::default(), "10.0.0.1:1051");
+        guard.set_peers(&["localhost:1051".into(), "no-such-name.invalid:1051".into()]);
+        assert!(!admits(&guard, from("127.0.0.1")));
+        guard.look_up().await;
+        assert!(admits(&guard, from("127.0.0.1")));
+        // The same names in another set: nothing is forgotten until the next lookup.
+        guard.set_peers(&["localhost:1051".into(), "10.0.0.2:1051".into()]);
+        assert!(admits(&guard, from("127.0.0.1")) && admits(&guard, from("10.0.0.2")));
     }
 
     #[test]

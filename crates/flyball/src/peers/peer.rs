@@ -116,6 +116,8 @@ pub(crate) struct Peer {
     health: Mutex<Health>,
     /// As `health` says, to be asked without its lock.
     up: AtomicBool,
+    /// A task looks after it.
+    probed: AtomicBool,
     /// Something failed since the last success.
     troubled: AtomicBool,
     closed: AtomicBool,
@@ -153,6 +155,7 @@ impl Peer {
             batcher: Mutex::new(Batcher::new(settings.batch)),
             health: Mutex::new(Health::new(health)),
             up: AtomicBool::new(true),
+            probed: AtomicBool::new(false),
             troubled: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             counts: PeerCounts::default(),
@@ -328,11 +331,17 @@ impl Peer {
             return;
         }
         let mut health = self.health();
+        let was_up = health.is_up();
         let fell = health.failed(failure, text, self.shared.now());
+        let rose = !was_up && health.is_up();
         self.troubled.store(true, Relaxed);
         self.up.store(health.is_up(), Relaxed);
         drop(health);
-        if fell {
+        if rose {
+            // An error is an answer too.
+            tracing::info!(peer = self.address(), error = text, "the peer answers again");
+            self.shared.fallback.forget(self.address());
+        } else if fell {
             tracing::warn!(
                 peer = self.address(),
                 error = text,
@@ -340,7 +349,9 @@ impl Peer {
             );
             // A frozen peer's connection would take new calls in and answer none.
             self.caller.connections().reset();
-            self.shared.spawn(Arc::clone(self).probe_until_up());
+            if !self.probed.swap(true, Relaxed) {
+                self.shared.spawn(Arc::clone(self).probe_until_up());
+            }
         } else {
             tracing::debug!(peer = self.address(), error = text, "a call to the peer failed");
         }
@@ -349,7 +360,15 @@ impl Peer {
     /// Looks after a peer that is down, until it answers or is removed.
     async fn probe_until_up(self: Arc<Self>) {
         loop {
-            let Some(next) = self.health().poll_timeout() else { return };
+            let next = self.health().poll_timeout();
+            let Some(next) = next else {
+                self.probed.store(false, Relaxed);
+                // It may have fallen again before that was said, and then nobody else looks after it.
+                if self.is_up() || self.probed.swap(true, Relaxed) {
+                    return;
+                }
+                continue;
+            };
             tokio::time::sleep_until(self.shared.moment(next)).await;
             if self.closed.load(Relaxed) {
                 return;
