@@ -207,6 +207,8 @@ pub enum Note {
     Applied(Box<Applied>),
     /// GLOBAL hits were granted on a copy and will be delivered.
     Recorded(OwnedKey, i64),
+    /// GLOBAL hits of this node, whose owner it has become, were part of its copy already, which now counts.
+    TakenOver(OwnedKey, i64),
     /// A client's check was answered from a copy; with the keys of hits the node had given up before.
     OnCopy(Asked, flyball_core::Decision, u64),
     /// How a call ended, for the trace.

@@ -457,9 +457,21 @@ impl Node {
 
     fn rehome(&mut self, now: Now, out: &mut Vec<Effect>) {
         let own: Vec<(OwnedKey, SentHits)> = self.hits.rehome(&self.view, now.instant);
-        for (key, sent) in &own {
-            let item = Item { check: None, asked: Asked::of_hits(key, sent), hops: 0 };
-            self.apply(&item, Origin::Rehomed, now, out);
+        for parts in own.chunk_by(|a, b| a.0 == b.0) {
+            let copy = self.store.get(StoredKey::Pair(parts[0].0.as_key()), now.wall);
+            let has_copy = copy.is_some_and(|bucket| bucket.is_alive(now.wall) || bucket.in_debt(now.wall));
+            for (key, sent) in parts {
+                let asked = Asked::of_hits(key, sent);
+                if has_copy {
+                    if let Ok(admitted) = self.settings.rules.admit(&asked.request(), Source::Peer, now.wall)
+                    {
+                        self.broadcast.mark(&admitted.check, now.instant);
+                    }
+                    out.push(Effect::Note(Note::TakenOver(key.clone(), sent.hits)));
+                } else {
+                    self.apply(&Item { check: None, asked, hops: 0 }, Origin::Rehomed, now, out);
+                }
+            }
         }
     }
 

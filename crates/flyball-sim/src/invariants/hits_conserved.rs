@@ -21,6 +21,23 @@ pub(super) struct HitsConserved {
     by_run: BTreeMap<(NodeId, u64, OwnedKey), i64>,
 }
 
+impl HitsConserved {
+    fn delivered(&mut self, node: NodeId, key: &OwnedKey, hits: i64, facts: &Facts) -> Result<(), String> {
+        *self.by_run.entry((node, facts.runs[node], key.clone())).or_default() += hits;
+        let (recorded, delivered) = self.sums.entry(key.clone()).or_default();
+        *delivered += hits;
+        let is_dead = |(node, run, of): &(NodeId, u64, OwnedKey)| of == key && *run < facts.runs[*node];
+        let died = || self.by_run.iter().filter(|(of, _)| is_dead(of)).map(|(_, hits)| hits).sum::<i64>();
+        if delivered > recorded && *delivered - died() > *recorded {
+            return Err(format!(
+                "{key:?}: {delivered} delivered of {recorded}, the last {} to node {node}",
+                hits
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl Invariant for HitsConserved {
     fn name(&self) -> &'static str {
         "hits_conserved"
@@ -35,20 +52,10 @@ impl Invariant for HitsConserved {
                 if matches!(applied.origin, Origin::Hits | Origin::Rehomed)
                     && is_tame(&applied.asked.key) =>
             {
-                let key = &applied.asked.key;
-                *self.by_run.entry((node, facts.runs[node], key.clone())).or_default() += applied.asked.hits;
-                let (recorded, delivered) = self.sums.entry(key.clone()).or_default();
-                *delivered += applied.asked.hits;
-                let is_dead =
-                    |(node, run, of): &(NodeId, u64, OwnedKey)| of == key && *run < facts.runs[*node];
-                let died =
-                    || self.by_run.iter().filter(|(of, _)| is_dead(of)).map(|(_, hits)| hits).sum::<i64>();
-                if delivered > recorded && *delivered - died() > *recorded {
-                    return Err(format!(
-                        "{key:?}: {delivered} delivered of {recorded}, the last {} to node {node}",
-                        applied.asked.hits
-                    ));
-                }
+                return self.delivered(node, &applied.asked.key, applied.asked.hits, facts);
+            }
+            Happened::Noted(Note::TakenOver(key, hits)) if is_tame(key) => {
+                return self.delivered(node, key, *hits, facts);
             }
             _ => {}
         }
