@@ -54,8 +54,17 @@ pub fn fresh(seeds: u64) -> Result<()> {
 }
 
 fn simulator() -> Result<Command> {
-    let build =
-        ["build", "--profile", "test", "--bin", "flyball-sim", "--message-format", "json-render-diagnostics"];
+    let build = [
+        "build",
+        "--profile",
+        "test",
+        "--package",
+        "flyball-sim",
+        "--example",
+        "flyball-sim",
+        "--message-format",
+        "json-render-diagnostics",
+    ];
     let messages =
         capture(cargo(build).args(["--package", "flyball-sim"])).context("the simulator does not build")?;
     let path = executable(&messages, "flyball-sim")
@@ -63,4 +72,23 @@ fn simulator() -> Result<Command> {
     let mut command = Command::new(path);
     command.current_dir(root());
     Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The README's first command is `cargo run --release -- serve`, without a name.
+    #[test]
+    fn cargo_run_means_the_daemon() {
+        let metadata = capture(&mut cargo(["metadata", "--no-deps", "--format-version", "1"])).unwrap();
+        let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
+        let default = metadata["workspace_default_members"].as_array().unwrap();
+        let packages = metadata["packages"].as_array().unwrap().iter();
+        let targets = packages
+            .filter(|package| default.contains(&package["id"]))
+            .flat_map(|package| package["targets"].as_array().unwrap());
+        let binaries = targets.filter(|target| target["kind"][0] == "bin");
+        assert_eq!(binaries.map(|target| target["name"].as_str().unwrap()).collect::<Vec<_>>(), ["flyball"]);
+    }
 }
