@@ -104,6 +104,12 @@ impl Bucket {
         if full.is_nan() { 1.0 } else { full.clamp(0.0, 1.0) }
     }
 
+    /// A node's clock that shows `now` finds something here: a bucket that counts, or that owes units.
+    #[inline]
+    pub fn is_in_force(&self, now: Timestamp) -> bool {
+        self.is_alive(now) || self.in_debt(now)
+    }
+
     /// The bucket still counts at `moment`.
     #[inline]
     pub const fn is_alive(&self, moment: Timestamp) -> bool {

@@ -16,41 +16,14 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::time::Duration;
 
+use super::global_settings::GlobalSettings;
 use super::key::{KeyMap, OwnedKey, key_map};
-use crate::check::{Behavior, Check};
+use crate::check::{Behavior, Check, Request};
 use crate::time::{Instant, Timestamp};
 
 /// The wait before a message is tried again is doubled so often.
 const DOUBLINGS_MAX: u32 = 4;
-
-/// How news is gathered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BroadcastSettings {
-    /// How long the first mark waits for others. Default 100 ms.
-    pub sync_wait: Duration,
-    /// Keys after which a message leaves at once; also the most in a message. Default 1 000.
-    pub items_max: usize,
-    /// The most bytes in a message. Default 1 MiB less some room.
-    pub bytes_max: usize,
-    /// The most marks. Default 200 000.
-    pub keys_max: usize,
-    /// For the table's hash; should be a secret of the process.
-    pub seed: u64,
-}
-
-impl Default for BroadcastSettings {
-    fn default() -> Self {
-        Self {
-            sync_wait: Duration::from_millis(100),
-            items_max: 1_000,
-            bytes_max: 1_024 * 1_024 - 4_096,
-            keys_max: 200_000,
-            seed: 0,
-        }
-    }
-}
 
 /// A key with news, and the newest check that was applied to it: how the bucket is to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,14 +47,33 @@ pub struct Dirty {
 impl Dirty {
     /// Of an applied check.
     pub fn new(check: &Check<'_>) -> Self {
+        Self::of(check.key.into(), check)
+    }
+
+    fn of(key: OwnedKey, check: &Check<'_>) -> Self {
         Self {
-            key: check.key.into(),
+            key,
             limit: check.limit,
             duration: check.duration,
             algorithm: check.algorithm as i32,
             behavior: check.behavior,
             burst: check.burst,
             created_at: check.created_at,
+        }
+    }
+
+    /// The check again, without its hits.
+    pub fn look(&self) -> Request<'_> {
+        Request {
+            key: self.key.as_key(),
+            hits: 0,
+            limit: self.limit,
+            duration: self.duration,
+            algorithm: self.algorithm,
+            behavior: self.behavior,
+            burst: self.burst,
+            created_at: Some(self.created_at.ms()),
+            max_wait: 0,
         }
     }
 }
@@ -108,7 +100,7 @@ struct Place {
 /// See [the module](self).
 #[derive(Debug)]
 pub struct GlobalBroadcast {
-    settings: BroadcastSettings,
+    settings: GlobalSettings,
     /// The mark of each key.
     keys: KeyMap<u64>,
     marks: BTreeMap<u64, Dirty>,
@@ -128,7 +120,7 @@ pub struct GlobalBroadcast {
 
 impl GlobalBroadcast {
     /// No news, and nobody to tell.
-    pub fn new(settings: BroadcastSettings) -> Self {
+    pub fn new(settings: GlobalSettings) -> Self {
         Self {
             settings,
             keys: key_map(settings.seed),
@@ -169,10 +161,7 @@ impl GlobalBroadcast {
         if let Some(mark) = self.keys.get_mut(&check.key) {
             if let (true, Some(dirty)) = (*mark > self.told_max, self.marks.get_mut(mark)) {
                 // Nobody was told of this mark yet: only how the bucket is read may be new.
-                let Check { limit, duration, behavior, burst, created_at, .. } = *check;
-                let algorithm = check.algorithm as i32;
-                let key = core::mem::take(&mut dirty.key);
-                *dirty = Dirty { key, limit, duration, algorithm, behavior, burst, created_at };
+                *dirty = Dirty::of(core::mem::take(&mut dirty.key), check);
                 return false;
             }
             self.marks.remove(mark);

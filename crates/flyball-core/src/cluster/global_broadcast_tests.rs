@@ -11,7 +11,7 @@ fn at(ms: u64) -> Instant {
 }
 
 fn machine(peers: &[&str]) -> GlobalBroadcast {
-    let settings = BroadcastSettings { items_max: 3, keys_max: 8, ..BroadcastSettings::default() };
+    let settings = GlobalSettings { items_max: 3, keys_max: 8, ..GlobalSettings::default() };
     let mut machine = GlobalBroadcast::new(settings);
     machine.set_peers(peers.iter().copied());
     machine
@@ -128,7 +128,7 @@ fn a_full_message_leaves_at_once_and_the_rest_with_the_next() {
 
 #[test]
 fn bytes_bound_a_message_too() {
-    let settings = BroadcastSettings { bytes_max: 1_000, ..BroadcastSettings::default() };
+    let settings = GlobalSettings { bytes_max: 1_000, ..GlobalSettings::default() };
     let mut machine = GlobalBroadcast::new(settings);
     machine.set_peers(["a"]);
     let long = "k".repeat(500);

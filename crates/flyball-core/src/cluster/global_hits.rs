@@ -20,41 +20,15 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::time::Duration;
 
+use super::global_settings::GlobalSettings;
 use super::health::Failure;
 use super::key::OwnedKey;
-use super::outbox::{Cut, HitsBatch, Outbox, Pending, SentHits, Unconfirmed, Undelivered};
+use super::outbox::{Cut, HitsBatch, Outbox, Unconfirmed};
+use super::pending::{Pending, SentHits, Undelivered};
 use super::view::{Member, View};
 use crate::check::{Key, Request};
 use crate::time::{Instant, Timestamp};
-
-/// How hits are gathered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HitsSettings {
-    /// How long the first hit waits for others. Default 100 ms.
-    pub sync_wait: Duration,
-    /// Keys after which a batch leaves at once; also the most in a message. Default 1 000.
-    pub items_max: usize,
-    /// The most bytes in a message. Default 1 MiB less some room.
-    pub bytes_max: usize,
-    /// The most pending keys for all owners. Default 200 000.
-    pub keys_max: usize,
-    /// For the tables' hash; should be a secret of the process.
-    pub seed: u64,
-}
-
-impl Default for HitsSettings {
-    fn default() -> Self {
-        Self {
-            sync_wait: Duration::from_millis(100),
-            items_max: 1_000,
-            bytes_max: 1_024 * 1_024 - 4_096,
-            keys_max: 200_000,
-            seed: 0,
-        }
-    }
-}
 
 /// What became of hits, in keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +48,7 @@ pub struct HitsStats {
 /// See [the module](self).
 #[derive(Debug)]
 pub struct GlobalHits {
-    settings: HitsSettings,
+    settings: GlobalSettings,
     /// By the owner's address.
     outboxes: BTreeMap<Box<str>, Outbox>,
     /// Of the next batch, whoever gets it. One count for all owners: an owner that leaves takes its outbox along, and
@@ -88,7 +62,7 @@ pub struct GlobalHits {
 
 impl GlobalHits {
     /// Nothing granted yet.
-    pub const fn new(settings: HitsSettings) -> Self {
+    pub const fn new(settings: GlobalSettings) -> Self {
         Self {
             settings,
             outboxes: BTreeMap::new(),
@@ -113,7 +87,7 @@ impl GlobalHits {
     }
 
     fn add(&mut self, owner: &str, key: Key<'_>, hits: Pending, now: Instant) -> bool {
-        let HitsSettings { sync_wait, items_max, keys_max, seed, .. } = self.settings;
+        let GlobalSettings { sync_wait, items_max, keys_max, seed, .. } = self.settings;
         let outbox = match self.outboxes.get_mut(owner) {
             Some(outbox) => outbox,
             None => self.outboxes.entry(owner.into()).or_insert_with(|| Outbox::new(seed)),

@@ -4,7 +4,7 @@
 //!   the node that was asked does with a check.
 //! * `batch.rs`: [`Batcher`], the checks that wait to travel to one peer together.
 //! * `health.rs`: [`Health`], whether to try a peer at all, and when to look again.
-//! * `global_hits.rs`, `outbox.rs`: [`GlobalHits`], what a node that does not own a GLOBAL key has granted and its
+//! * `global_hits.rs`, `outbox.rs`, `pending.rs`: [`GlobalHits`], what a node that does not own a GLOBAL key has granted and its
 //!   owner does not know yet.
 //! * `global_broadcast.rs`: [`GlobalBroadcast`], the keys whose owner has news for everybody.
 //! * `replica.rs`: how copies of GLOBAL buckets are asked, and brought up to date.
@@ -27,10 +27,12 @@ mod batch;
 mod fallback;
 mod global_broadcast;
 mod global_hits;
+mod global_settings;
 mod health;
 mod key;
 mod outbox;
 mod peer;
+mod pending;
 #[cfg(feature = "std")]
 mod replica;
 mod route;
@@ -39,14 +41,16 @@ mod view;
 
 pub use batch::{BatchSettings, Batcher, Pushed, Size};
 pub use fallback::{Unreachable, share_of};
-pub use global_broadcast::{Broadcast, BroadcastSettings, Dirty, GlobalBroadcast};
-pub use global_hits::{GlobalHits, HitsSettings, HitsStats};
+pub use global_broadcast::{Broadcast, Dirty, GlobalBroadcast};
+pub use global_hits::{GlobalHits, HitsStats};
+pub use global_settings::GlobalSettings;
 pub use health::{Failure, Health, HealthSettings};
 pub use key::OwnedKey;
-pub use outbox::{HitsBatch, SentHits, Unconfirmed};
+pub use outbox::{HitsBatch, Unconfirmed};
 pub use peer::PeerInfo;
+pub use pending::SentHits;
 #[cfg(feature = "std")]
-pub use replica::{News, Replica, Replied, Told, news_of, take_news};
-pub use route::{Route, route};
+pub use replica::{News, Replica, Replied, Told, has_taken, news_of, take_news};
+pub use route::{REROUTES_MAX, Route, route};
 pub use senders::{Seen, Senders, Stamp};
 pub use view::{Member, RingSettings, View};

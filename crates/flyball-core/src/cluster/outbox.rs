@@ -14,97 +14,14 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::key::{KeyMap, OwnedKey, key_map};
-use crate::check::{Behavior, Key, Request};
+use super::pending::{Pending, SentHits, Undelivered};
+use crate::check::Key;
 use crate::time::{Instant, Timestamp};
 
 /// Answered batches that are remembered each by itself.
 const ANSWERED_MAX: usize = 8;
 /// The wait before a batch is tried again is doubled so often.
 const DOUBLINGS_MAX: u32 = 4;
-
-/// The sum of a key's hits, with the newest of everything else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SentHits {
-    /// Units, summed.
-    pub hits: i64,
-    /// Units per duration.
-    pub limit: i64,
-    /// Milliseconds or calendar code.
-    pub duration: i64,
-    /// As on the wire.
-    pub algorithm: i32,
-    /// Flags.
-    pub behavior: Behavior,
-    /// Size of a leaky bucket, 0 for the limit.
-    pub burst: i64,
-    /// Of the first hit.
-    pub created_at: Timestamp,
-    /// After this moment the hits mean nothing to anybody.
-    pub ends_at: Timestamp,
-}
-
-impl SentHits {
-    pub(super) fn new(request: &Request<'_>, created_at: Timestamp, ends_at: Timestamp) -> Self {
-        Self {
-            hits: request.hits,
-            limit: request.limit,
-            duration: request.duration,
-            algorithm: request.algorithm,
-            behavior: request.behavior,
-            burst: request.burst,
-            created_at,
-            ends_at,
-        }
-    }
-
-    /// These, and then `later` ones. When they end the newest knows best: the copy may have opened a window of its own before it
-    /// heard of the owner's.
-    fn then(self, later: Self) -> Self {
-        Self { hits: self.hits.saturating_add(later.hits), created_at: self.created_at, ..later }
-    }
-}
-
-/// What is known of one key: a reset that wiped all before it, and the hits since.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pending {
-    reset: Option<SentHits>,
-    hits: Option<SentHits>,
-}
-
-impl Pending {
-    pub(super) fn of(hits: SentHits) -> Self {
-        if hits.behavior.has(Behavior::RESET_REMAINING) {
-            Self { reset: Some(hits), hits: None }
-        } else {
-            Self { reset: None, hits: Some(hits) }
-        }
-    }
-
-    /// This, and then `later`. When the window of the first was over before the second began, only that is left:
-    /// summed under the first one's time they would be counted in a window that is gone.
-    fn then(self, later: Self, undelivered: &mut Undelivered) -> Self {
-        if later.parts().next().is_some_and(|first| self.has_ended(first.created_at)) {
-            undelivered.ended += 1;
-            return later;
-        }
-        if later.reset.is_some() {
-            return later;
-        }
-        let hits = match (self.hits, later.hits) {
-            (Some(first), Some(second)) => Some(first.then(second)),
-            (first, second) => first.or(second),
-        };
-        Self { reset: self.reset, hits }
-    }
-
-    pub(super) fn parts(self) -> impl Iterator<Item = SentHits> {
-        self.reset.into_iter().chain(self.hits)
-    }
-
-    fn has_ended(&self, now: Timestamp) -> bool {
-        self.parts().all(|part| part.ends_at < now)
-    }
-}
 
 /// What a copy has to take from what the owner says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,15 +58,6 @@ enum SentState {
     /// To be sent again at this moment.
     Again(Instant),
     Answered,
-}
-
-/// What became of hits that were not delivered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Undelivered {
-    /// Given up: sent, and nobody knows whether they were counted.
-    pub(super) lost: u64,
-    /// Given up: their window ended.
-    pub(super) ended: u64,
 }
 
 /// Bounds of a message.
@@ -207,13 +115,7 @@ impl Outbox {
             self.deadline = Some(now.saturating_add(sync_wait));
         }
         if let Some(pending) = self.pending.get_mut(&key) {
-            match (later.reset, later.hits, pending.reset, &mut pending.hits) {
-                // More hits on a key that has some: nearly always, and so in place.
-                (None, Some(second), None, Some(sum)) if sum.ends_at >= second.created_at => {
-                    *sum = sum.then(second);
-                }
-                _ => *pending = pending.then(later, undelivered),
-            }
+            pending.add(later, undelivered);
             return false;
         }
         self.pending.insert(key.into(), later);

@@ -100,26 +100,25 @@ pub struct News {
 /// undo a change of limits, or bring expired buckets back to life.
 pub fn news_of(store: &Store, dirty: &Dirty, rules: &Rules, wall: Timestamp) -> Option<News> {
     let was_reset = dirty.behavior.has(Behavior::RESET_REMAINING);
-    let bucket = store
-        .get(StoredKey::Pair(dirty.key.as_key()), wall)
-        .filter(|bucket| bucket.is_alive(wall) || bucket.in_debt(wall));
+    let bucket = in_force(store, StoredKey::Pair(dirty.key.as_key()), wall);
     if bucket.is_none() && !was_reset {
         return None;
     }
-    let look = Request {
-        key: dirty.key.as_key(),
-        hits: 0,
-        limit: dirty.limit,
-        duration: dirty.duration,
-        algorithm: dirty.algorithm,
-        behavior: Behavior(dirty.behavior.0 & !(Behavior::RESET_REMAINING.0 | Behavior::GLOBAL.0)),
-        burst: dirty.burst,
-        created_at: Some(dirty.created_at.ms()),
-        max_wait: 0,
-    };
+    let plain = Behavior(dirty.behavior.0 & !(Behavior::RESET_REMAINING.0 | Behavior::GLOBAL.0));
+    let look = Request { behavior: plain, ..dirty.look() };
     let look = rules.admit(&look, Source::Peer, wall).ok()?.check;
     let status = decide(bucket.as_ref(), &look, wall, rules).answer.ok()?;
     Some(News { bucket, status })
+}
+
+/// Whether hits that this node noted for an owner, which it has become itself, are part of what it has stored: of its copy
+/// they were taken when they were granted. Without one they are still to be counted.
+pub fn has_taken(store: &Store, key: Key<'_>, wall: Timestamp) -> bool {
+    in_force(store, StoredKey::Pair(key), wall).is_some()
+}
+
+fn in_force(store: &Store, key: StoredKey<'_>, wall: Timestamp) -> Option<Bucket> {
+    store.get(key, wall).filter(|bucket| bucket.is_in_force(wall))
 }
 
 /// What an owner told of one key.
@@ -138,9 +137,7 @@ pub struct Told<'a> {
 /// Takes what an owner told, less what it could not know. The caller holds the lock that guards `hits`.
 pub fn take_news(store: &Store, hits: &GlobalHits, told: Told<'_>, wall: Timestamp) {
     let Told { owner, key, bucket, applied } = told;
-    let is_alive = |bucket: &Bucket| bucket.is_alive(wall) || bucket.in_debt(wall);
-    if bucket.is_some_and(|told| !is_alive(&told)) && store.get(key, wall).is_some_and(|copy| is_alive(&copy))
-    {
+    if bucket.is_some_and(|told| !told.is_in_force(wall)) && in_force(store, key, wall).is_some() {
         // By this node's clock the owner tells of a window that is over, and the copy is of the next: to take it would
         // open that one a second time.
         return;
@@ -153,7 +150,7 @@ pub fn take_news(store: &Store, hits: &GlobalHits, told: Told<'_>, wall: Timesta
     match (open, bucket) {
         (Unconfirmed::Reset, _) => {}
         (Unconfirmed::Hits(open), Some(bucket)) => {
-            if matches!(key, StoredKey::Joined(_)) && is_alive(&bucket) {
+            if matches!(key, StoredKey::Joined(_)) && bucket.is_in_force(wall) {
                 // A pair's own copy that was asked in this very millisecond would seem newer, and keep the news from
                 // view. Nobody asks between this and the next line: that takes the lock of `hits` too.
                 store.remove(key);

@@ -2,7 +2,7 @@ use core::ops::ControlFlow;
 
 use super::*;
 use crate::algorithm::TokenBucket;
-use crate::cluster::HitsSettings;
+use crate::cluster::GlobalSettings;
 use crate::store::StoreSettings;
 
 const KEY: Key<'static> = Key { name: "n", unique_key: "k" };
@@ -16,7 +16,7 @@ struct Node {
 impl Node {
     fn new() -> Self {
         let store = Store::new(&StoreSettings { shards: 1, ..StoreSettings::default() });
-        Self { store, hits: GlobalHits::new(HitsSettings::default()), rules: Rules::default() }
+        Self { store, hits: GlobalHits::new(GlobalSettings::default()), rules: Rules::default() }
     }
 
     /// A client's check of a limit of 10 in a second.

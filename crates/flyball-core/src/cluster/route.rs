@@ -7,6 +7,9 @@
 use super::view::{Member, View};
 use crate::check::{Behavior, Key};
 
+/// How often a check is routed again because the view changed under it, or its owner came back.
+pub const REROUTES_MAX: usize = 5;
+
 /// Where a client's check goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {

@@ -99,8 +99,7 @@ impl View {
 
     /// Who owns a key of which only the joined text is known.
     pub fn owner_of_joined(&self, joined: &str) -> Member {
-        let Some(owner) = self.ring.owner_of_joined(joined) else { return Member::None };
-        self.member(self.local.iter().position(|peer| peer.grpc_address == owner))
+        self.member(self.ring.owner_at(self.ring.place_of_joined(joined)))
     }
 
     #[inline]
