@@ -115,21 +115,6 @@ pub fn hits(key: &OwnedKey, sent: &SentHits) -> pb::RateLimitReq {
     }
 }
 
-/// The same as core knows it, for hits whose owner this node has become.
-pub fn hits_request<'a>(key: &'a OwnedKey, sent: &SentHits) -> Request<'a> {
-    Request {
-        key: key.as_key(),
-        hits: sent.hits,
-        limit: sent.limit,
-        duration: sent.duration,
-        algorithm: sent.algorithm,
-        behavior: sent.behavior,
-        burst: sent.burst,
-        created_at: Some(sent.created_at.ms()),
-        max_wait: 0,
-    }
-}
-
 /// One line of a broadcast: the plain fields for everybody, the bucket itself for peers of our own kind.
 pub fn news(dirty: &Dirty, news: &News) -> pb::UpdatePeerGlobal {
     let status = pb::RateLimitResp {

@@ -1,7 +1,7 @@
 //! What travels between nodes, and what a node says about itself: the vocabulary of the simulation.
 
 use flyball_core::algorithm::Bucket;
-use flyball_core::cluster::{Dirty, Failure, OwnedKey, SentHits, Stamp};
+use flyball_core::cluster::{Dirty, Failure, OwnedKey, Stamp};
 use flyball_core::{Answer, Behavior, Key, Request, Timestamp};
 
 /// A node, by its number; its address is [`address`].
@@ -59,24 +59,17 @@ impl Asked {
         }
     }
 
-    /// What an owner is told of summed hits.
-    pub fn of_hits(key: &OwnedKey, sent: &SentHits) -> Self {
-        Self {
-            key: key.clone(),
-            hits: sent.hits,
-            limit: sent.limit,
-            duration: sent.duration,
-            algorithm: sent.algorithm,
-            behavior: sent.behavior,
-            burst: sent.burst,
-            created_at: Some(sent.created_at.ms()),
-            max_wait: 0,
-        }
-    }
-
     /// The key, borrowed.
     pub fn key(&self) -> Key<'_> {
         self.key.as_key()
+    }
+}
+
+impl From<Request<'_>> for Asked {
+    fn from(request: Request<'_>) -> Self {
+        let Request { key, hits, limit, duration, algorithm, behavior, burst, created_at, max_wait } =
+            request;
+        Self { key: key.into(), hits, limit, duration, algorithm, behavior, burst, created_at, max_wait }
     }
 }
 

@@ -3,15 +3,16 @@
 //! The production glue does the same with channels and futures. What is decided is decided in `flyball-core`; what is
 //! here is the order in which the machines are asked. Everything a node wants done is an [`Effect`].
 
+mod forward;
+mod global;
+
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use flyball_core::cluster::{
-    BatchSettings, Broadcast, BroadcastSettings, Failure, GlobalBroadcast, GlobalHits, HitsBatch,
-    HitsSettings, OwnedKey, PeerInfo, Replica, RingSettings, Route, Senders, SentHits, Stamp,
-    Told as ToldNews, Unreachable, View, news_of, route, take_news,
+    BatchSettings, Broadcast, Failure, GlobalBroadcast, GlobalHits, GlobalSettings, HitsBatch, Member,
+    OwnedKey, PeerInfo, REROUTES_MAX, Replica, RingSettings, Route, Seen, Senders, SentHits, Stamp,
+    Told as ToldNews, Unreachable, View, has_taken, news_of, route, take_news,
 };
-use flyball_core::cluster::{Member, Seen};
 use flyball_core::store::{Role, Store, StoreSettings, StoredKey};
 use flyball_core::time::Instant;
 use flyball_core::{Behavior, Rules, Source, Status, Timestamp};
@@ -23,9 +24,6 @@ use crate::message::{
     node_at,
 };
 
-/// How often a check that was not sent is routed again.
-const REROUTES_MAX: u8 = 5;
-
 /// How nodes are set up; the same for all.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
@@ -36,9 +34,9 @@ pub struct NodeSettings {
     /// Forwards.
     pub batch: BatchSettings,
     /// GLOBAL hits.
-    pub hits: HitsSettings,
+    pub hits: GlobalSettings,
     /// GLOBAL news.
-    pub broadcast: BroadcastSettings,
+    pub broadcast: GlobalSettings,
     /// What a check gets whose owner cannot be reached.
     pub unreachable: Unreachable,
     /// What nodes do wrong.
@@ -121,7 +119,7 @@ impl Node {
     /// A node that knows nobody yet.
     pub fn new(id: NodeId, session: u64, settings: &NodeSettings) -> Self {
         let hits = match settings.fault {
-            Some(Fault::Unbounded) => HitsSettings { keys_max: usize::MAX, ..settings.hits },
+            Some(Fault::Unbounded) => GlobalSettings { keys_max: usize::MAX, ..settings.hits },
             _ => settings.hits,
         };
         Self {
@@ -191,35 +189,6 @@ impl Node {
         out.push(Effect::Send { to, call: self.next_call, body });
     }
 
-    fn walk(&mut self, items: Vec<Item>, round: u8, origin: Origin, now: Now, out: &mut Vec<Effect>) {
-        let mut groups: BTreeMap<NodeId, Vec<Item>> = BTreeMap::new();
-        for mut item in items {
-            let Ok(behavior) = self.settings.rules.screen(&item.asked.request(), Source::Client) else {
-                tell(&item, Via::Own, None, out);
-                continue;
-            };
-            match route(&self.view, item.asked.key(), behavior) {
-                Route::Own => self.apply_own(&item, origin, now, out),
-                Route::Replica(owner) => self.apply_replica(&item, owner, now, out),
-                Route::Nobody => tell(&item, Via::Own, None, out),
-                Route::Forward(owner) => {
-                    let Some(peer) = node_at(&self.view.local()[owner].grpc_address) else { continue };
-                    let dated = self.settings.rules.date(item.asked.created_at, Source::Client, now.wall).0;
-                    item.asked.created_at = Some(dated.ms());
-                    let alone = item.asked.max_wait > 0 || behavior.has(Behavior::NO_BATCHING);
-                    if alone {
-                        self.forward(peer, vec![item], true, round, now, out);
-                    } else {
-                        groups.entry(peer).or_default().push(item);
-                    }
-                }
-            }
-        }
-        for (peer, items) in groups {
-            self.forward(peer, items, false, round, now, out);
-        }
-    }
-
     fn apply_own(&mut self, item: &Item, origin: Origin, now: Now, out: &mut Vec<Effect>) {
         let answer = self.apply(item, origin, now, out);
         tell(item, Via::Own, answer, out);
@@ -257,104 +226,6 @@ impl Node {
         Some(answer)
     }
 
-    fn apply_replica(&mut self, item: &Item, owner: usize, now: Now, out: &mut Vec<Effect>) {
-        let owner = &self.view.local()[owner].grpc_address;
-        let request = item.asked.request();
-        let stats = self.hits.stats();
-        let mut replica =
-            Replica { rules: &self.settings.rules, hits: &mut self.hits, wall: now.wall, now: now.instant };
-        let mut answer = None;
-        self.store.visit(
-            1,
-            |_| request.key,
-            |_, mut bucket| {
-                answer = Some(replica.apply(&mut bucket, &request, owner).answer);
-                ControlFlow::Continue(())
-            },
-        );
-        if let Some(Ok(decision)) = answer {
-            let told_anyway = [Behavior::DRAIN_OVER_LIMIT, Behavior::RESET_REMAINING];
-            let granted = decision.status != Status::OverLimit;
-            if request.hits != 0 && (granted || told_anyway.iter().any(|flag| request.behavior.has(*flag))) {
-                out.push(Effect::Note(Note::Recorded(item.asked.key.clone(), request.hits)));
-            }
-            let given_up = stats.lost + stats.ended + stats.dropped;
-            out.push(Effect::Note(Note::OnCopy(item.asked.clone(), decision, given_up)));
-        }
-        tell(item, Via::Replica, answer, out);
-    }
-
-    fn forward(
-        &mut self,
-        peer: NodeId,
-        mut items: Vec<Item>,
-        alone: bool,
-        round: u8,
-        now: Now,
-        out: &mut Vec<Effect>,
-    ) {
-        for item in &mut items {
-            item.hops += 1;
-        }
-        let group = Group { items, epoch: self.view.epoch(), round };
-        let Some(link) = self.links.get_mut(&peer).filter(|link| link.health.is_up()) else {
-            self.missed(peer, vec![group], Failure::NotSent, now, out);
-            return;
-        };
-        if alone {
-            self.send_batch(peer, vec![group], false, out);
-            return;
-        }
-        match link.push(group, now.instant) {
-            Ok(batches) => {
-                for batch in batches.into_iter().flatten() {
-                    self.send_batch(peer, batch, true, out);
-                }
-            }
-            Err(group) => self.missed(peer, vec![group], Failure::NotSent, now, out),
-        }
-    }
-
-    fn send_batch(&mut self, peer: NodeId, groups: Vec<Group>, batched: bool, out: &mut Vec<Effect>) {
-        let items = groups.iter().flat_map(|group| group.items.iter().cloned()).collect();
-        let link = self.links.get(&peer).filter(|_| batched).map(|link| link.made);
-        self.call(peer, Body::Checks(items, None), Call::Forward { groups, link }, out);
-    }
-
-    /// Checks whose owner did not answer: routed again if that is safe and of use, else answered here.
-    fn missed(
-        &mut self,
-        owner: NodeId,
-        groups: Vec<Group>,
-        failure: Failure,
-        now: Now,
-        out: &mut Vec<Effect>,
-    ) {
-        for group in groups {
-            let changed = group.epoch != self.view.epoch();
-            let again = failure == Failure::NotSent && changed && group.round < REROUTES_MAX;
-            if again || (self.fault(Fault::ForwardRepeated) && group.round < 2) {
-                let mut items = group.items;
-                for item in &mut items {
-                    item.hops -= 1;
-                }
-                self.walk(items, group.round + 1, Origin::Client, now, out);
-                continue;
-            }
-            let nodes = self.view.local().len();
-            for item in &group.items {
-                let policy = self.settings.unreachable;
-                let answer = match self.links.get_mut(&owner) {
-                    Some(link) => {
-                        link.fall_back(policy, &item.asked.request(), nodes, &self.settings.rules, now.wall)
-                    }
-                    None => None,
-                };
-                tell(item, Via::Fallback, answer.map(Ok), out);
-            }
-        }
-    }
-
     fn peer_checks(
         &mut self,
         from: NodeId,
@@ -389,171 +260,6 @@ impl Node {
             self.hit_senders.applied(&sender, stamp);
         }
         Some(answers)
-    }
-
-    fn news(&mut self, from: NodeId, lines: &[Line], stamp: Option<Stamp>, applied: Option<Stamp>, now: Now) {
-        let owner = address(from);
-        if let Some(stamp) = stamp {
-            let seen = self.news_senders.begin(&owner, stamp);
-            if seen == Seen::Before && !self.fault(Fault::StaleBroadcast) {
-                return;
-            }
-            self.news_senders.applied(&owner, stamp);
-            self.hits.spoke(&owner, stamp.session);
-        }
-        // What it says of an earlier run of this node is about other numbers.
-        let applied = match (stamp, applied) {
-            (Some(_), Some(applied)) if applied.session == self.session => Some(applied.sequence),
-            (Some(_), _) => Some(0),
-            (None, _) => None,
-        };
-        for line in lines {
-            let key = line.dirty.key.as_key();
-            let mine = self.view.owner(key) == Member::Own && !self.view.is_alone();
-            if mine && !self.fault(Fault::OwnOverwritten) {
-                continue;
-            }
-            let joined = key.to_string();
-            // An original tells no more.
-            let key = if stamp.is_some() { StoredKey::Pair(key) } else { StoredKey::Joined(&joined) };
-            // Its token bucket without a window is what a reset left: none.
-            let bucket = line.bucket.filter(|bucket| stamp.is_some() || bucket.expire_at != 0);
-            let none = GlobalHits::new(self.settings.hits);
-            let hits = if self.fault(Fault::NotSubtracted) { &none } else { &self.hits };
-            take_news(&self.store, hits, ToldNews { owner: &owner, key, bucket, applied }, now.wall);
-        }
-        if let Some(applied) = applied {
-            self.hits.confirmed(&owner, applied);
-        }
-    }
-
-    fn send_hits(&mut self, batch: HitsBatch, now: Now, out: &mut Vec<Effect>) {
-        let HitsBatch { owner, sequence, items } = batch;
-        let peer =
-            node_at(&owner).filter(|peer| self.links.get(peer).is_some_and(|link| link.health.is_up()));
-        let Some(peer) = peer else {
-            self.hits_failed(&owner, sequence, Failure::NotSent, now, out);
-            return;
-        };
-        let items =
-            items.iter().map(|(key, sent)| Item { check: None, asked: Asked::of_hits(key, sent), hops: 0 });
-        let number = if self.fault(Fault::Renumbered) {
-            self.renumbered += 1;
-            self.renumbered
-        } else {
-            sequence
-        };
-        let stamp = Stamp { session: self.session, sequence: number };
-        self.call(peer, Body::Checks(items.collect(), Some(stamp)), Call::Hits { owner, sequence }, out);
-    }
-
-    fn hits_failed(&mut self, owner: &str, sequence: u64, failure: Failure, now: Now, out: &mut Vec<Effect>) {
-        if self.fault(Fault::LostHits) {
-            self.hits.succeeded(owner, sequence, Some(0), now.instant);
-        } else if self.hits.failed(owner, sequence, failure, now.instant) {
-            self.rehome(now, out);
-        }
-    }
-
-    fn rehome(&mut self, now: Now, out: &mut Vec<Effect>) {
-        let own: Vec<(OwnedKey, SentHits)> = self.hits.rehome(&self.view, now.instant);
-        for parts in own.chunk_by(|a, b| a.0 == b.0) {
-            let copy = self.store.get(StoredKey::Pair(parts[0].0.as_key()), now.wall);
-            let has_copy = copy.is_some_and(|bucket| bucket.is_alive(now.wall) || bucket.in_debt(now.wall));
-            for (key, sent) in parts {
-                let asked = Asked::of_hits(key, sent);
-                if has_copy {
-                    if let Ok(admitted) = self.settings.rules.admit(&asked.request(), Source::Peer, now.wall)
-                    {
-                        self.broadcast.mark(&admitted.check, now.instant);
-                    }
-                    out.push(Effect::Note(Note::TakenOver(key.clone(), sent.hits)));
-                } else {
-                    self.apply(&Item { check: None, asked, hops: 0 }, Origin::Rehomed, now, out);
-                }
-            }
-        }
-    }
-
-    fn tell(&mut self, broadcast: Broadcast, now: Now, out: &mut Vec<Effect>) {
-        let mut lines = Vec::new();
-        for dirty in broadcast.keys {
-            if self.view.owner(dirty.key.as_key()) != Member::Own {
-                // Its owner now is another, and tells how it stands there.
-                continue;
-            }
-            if self.fault(Fault::ResetInRead) {
-                let asked = Asked {
-                    key: dirty.key.clone(),
-                    hits: 0,
-                    limit: dirty.limit,
-                    duration: dirty.duration,
-                    algorithm: dirty.algorithm,
-                    behavior: dirty.behavior,
-                    burst: dirty.burst,
-                    created_at: Some(dirty.created_at.ms()),
-                    max_wait: 0,
-                };
-                if let Ok(admitted) = self.settings.rules.admit(&asked.request(), Source::Peer, now.wall) {
-                    let _ = self.store.apply(&admitted.check, now.wall, &self.settings.rules, Role::Replica);
-                }
-            }
-            if let Some(news) = news_of(&self.store, &dirty, &self.settings.rules, now.wall) {
-                lines.push(Line { dirty, bucket: news.bucket, status: news.status });
-            }
-        }
-        for (peer, sequence) in broadcast.peers {
-            if lines.is_empty() {
-                self.broadcast.succeeded(&peer, sequence, now.instant);
-                continue;
-            }
-            let up =
-                node_at(&peer).filter(|peer| self.links.get(peer).is_some_and(|link| link.health.is_up()));
-            let Some(to) = up else {
-                self.broadcast.failed(&peer, sequence, now.instant);
-                continue;
-            };
-            let stamp = Stamp { session: self.session, sequence };
-            let applied = self.hit_senders.mark(&peer).map(|(stamp, _)| stamp);
-            self.call(
-                to,
-                Body::News(lines.clone(), Some(stamp), applied),
-                Call::News { peer, sequence },
-                out,
-            );
-        }
-    }
-
-    fn forward_ended(
-        &mut self,
-        peer: NodeId,
-        groups: Vec<Group>,
-        made: Option<u64>,
-        result: Result<Reply, Failure>,
-        now: Now,
-        out: &mut Vec<Effect>,
-    ) {
-        let count = groups.iter().map(|group| group.items.len()).sum();
-        match result {
-            Ok(Reply::Checks(answers, _)) => {
-                let items = groups.iter().flat_map(|group| &group.items);
-                for (item, answer) in items.zip(answers) {
-                    tell(item, Via::Owner, Some(answer), out);
-                }
-            }
-            Ok(Reply::Done) => {}
-            Err(failure) => self.missed(peer, groups, failure, now, out),
-        }
-        let Some(link) = self.links.get_mut(&peer).filter(|link| Some(link.made) == made) else { return };
-        if let Some(next) = link.batcher.finished(count) {
-            if link.health.is_up() {
-                self.send_batch(peer, next, true, out);
-            } else {
-                let items = next.iter().map(|group| group.items.len()).sum();
-                link.batcher.finished(items);
-                self.missed(peer, next, Failure::NotSent, now, out);
-            }
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flyball_core::Rules;
-use flyball_core::cluster::{BatchSettings, BroadcastSettings, HitsSettings, RingSettings, Unreachable};
+use flyball_core::cluster::{BatchSettings, GlobalSettings, RingSettings, Unreachable};
 use flyball_core::ring::Replicas;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -83,14 +83,19 @@ impl Options {
         let sync_wait = Duration::from_millis(*pick(random, &[20, 100, 100, 250]));
         let items_max = *pick(random, &[3, 20, 1_000]);
         let keys_max = if tight { 4 } else { 1_000 };
-        let hits =
-            HitsSettings { sync_wait, items_max, keys_max, seed: seed_of_tables, ..HitsSettings::default() };
-        let broadcast = BroadcastSettings {
+        let hits = GlobalSettings {
+            sync_wait,
+            items_max,
+            keys_max,
+            seed: seed_of_tables,
+            ..GlobalSettings::default()
+        };
+        let broadcast = GlobalSettings {
             sync_wait,
             items_max,
             keys_max: if tight { 8 } else { 1_000 },
             seed: seed_of_tables,
-            ..BroadcastSettings::default()
+            ..GlobalSettings::default()
         };
         let policies = [Unreachable::LocalShare, Unreachable::Local, Unreachable::Deny, Unreachable::Error];
         let node = NodeSettings {

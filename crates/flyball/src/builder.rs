@@ -81,7 +81,7 @@ impl NodeBuilder {
         if store.seed == 0 {
             store.seed = random();
         }
-        (cluster.hits.seed, cluster.broadcast.seed) = (store.seed, store.seed);
+        cluster.global.seed = store.seed;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let fallback = Arc::new(Fallback::new(cluster.unreachable, &rules, &store));
         let store = Arc::new(Store::new(&store));

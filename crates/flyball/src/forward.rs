@@ -1,17 +1,20 @@
 //! A client's call in a cluster: items that this node owns, copies that it keeps, and everything that belongs to others.
 //!
-//! Each item is routed once, by the view the call began with. Those of one peer are encoded into one group as they are found; the groups
-//! leave first, so that the node does its own part while they are under way. Then the answers are awaited and put into the
-//! places of their items.
+//! Each item is routed once, by the view the call began with. Those of one peer are encoded into one group as they are
+//! found; the groups leave first, so that the node does its own part while they are under way. Then the answers are
+//! awaited and put into the places of their items.
 //!
 //! An item that certainly did not reach its owner is routed again if the view has changed meanwhile (its owner may have
-//! left, or be this node), and once if the owner is back. Otherwise, and for one that may have been counted, there is the [fallback](crate::fallback).
+//! left, or be this node), and once if the owner is back. Otherwise, and for one that may have been counted, there is the
+//! [fallback](crate::fallback).
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::BytesMut;
-use flyball_core::cluster::{Failure, Replica, Route, route};
-use flyball_core::{Behavior, Request, Source, Timestamp};
+use flyball_core::cluster::{Failure, REROUTES_MAX, Replica, Route, route};
+use flyball_core::{Behavior, Source, Timestamp};
 use flyball_proto::convert::{self, Judge};
 use flyball_proto::pb;
 use prost::encoding::message;
@@ -21,13 +24,12 @@ use crate::call::{Call, CallContext};
 use crate::error::CallError;
 use crate::membership::Cluster;
 use crate::metrics::counters::{ErrorKind, Tally};
-use crate::peers::peer::{ForwardError, Peer, Reply};
+use crate::peers::group::{ForwardError, Reply};
+use crate::peers::peer::Peer;
 use crate::service::{DEADLINE_EVERY, Inner, Judged, refusal, too_late};
 
 /// Metadata entry of an answer that came from the key's owner: its address.
 const OWNER: &str = "owner";
-/// How often an item is routed again because the view changed under it.
-const REROUTES_MAX: usize = 5;
 
 /// Items for one peer.
 struct Outgoing<'a> {
@@ -234,32 +236,15 @@ impl Inner {
 
     fn answer_own(&self, items: &[pb::RateLimitReq], own: &[u32], walk: &mut Walk<'_>, call: &Call<'_>) {
         let item = |place: usize| &items[own[place] as usize];
-        let request = |place: usize| convert::request(item(place));
-        let (now, source) = (walk.now, Source::Client);
-        let answers = match &self.tracing {
-            None => {
-                let judged = Judged { source, now, tally: &mut walk.tally, times: None };
-                self.apply_all(own.len(), request, judged, || walk.context.is_late())
-            }
-            Some(tracing) => {
-                let tally = &mut walk.tally;
-                let mut one = |place| {
-                    let server = call.span.as_ref();
-                    Some(self.apply_traced(tracing, &request(place), item(place), source, now, tally, server))
-                };
-                (0..own.len()).map(&mut one).collect()
-            }
-        };
-        let refused =
-            answers.iter().enumerate().filter_map(|(place, answer)| refusal(&request(place), answer));
-        self.metrics.top_refused().refused(now, refused);
+        let source = Source::Client;
+        let judged = Judged { source, now: walk.now, tally: &mut walk.tally, times: None };
+        let answers = self.judge_all(own.len(), item, judged, walk.context, call);
         for (place, answer) in answers.iter().enumerate() {
             walk.responses[own[place] as usize] = match answer {
-                Some(answer) => convert::answer(answer, request(place).key, source),
+                Some(answer) => convert::answer(answer, convert::request(item(place)).key, source),
                 None => too_late(&mut walk.tally),
             };
         }
-        self.mark(own.len(), request, |place| matches!(answers[*place], Some(Ok(_))), source, now);
     }
 
     fn answer_replicas(
@@ -288,7 +273,7 @@ impl Inner {
                     due |= replied.due;
                     walk.tally.clamped += u64::from(replied.clamped);
                     answers[place] = Some(replied.answer);
-                    std::ops::ControlFlow::Continue(())
+                    ControlFlow::Continue(())
                 },
             );
         }
@@ -365,10 +350,10 @@ impl Inner {
     }
 
     fn fall_back(&self, cluster: &Cluster, items: &[pb::RateLimitReq], missed: &Missed, walk: &mut Walk<'_>) {
-        let request: Request<'_> = convert::request(&items[missed.index as usize]);
+        let request = convert::request(&items[missed.index as usize]);
         let error = format!("while fetching rate limit '{}' from peer: {}", request.key, missed.text);
         if let Some(peer) = cluster.at(&missed.owner) {
-            peer.counts.fallbacks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            peer.counts.fallbacks.fetch_add(1, Relaxed);
         }
         walk.tally.fallback += 1;
         let nodes = cluster.view.local().len();

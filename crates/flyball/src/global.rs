@@ -10,9 +10,9 @@ use std::time::{Duration, Instant as StdInstant};
 use bytes::{Bytes, BytesMut};
 use flyball_core::cluster::{
     Broadcast, Dirty, GlobalBroadcast, GlobalHits, HitsBatch, Member, OwnedKey, Senders, SentHits, Stamp,
-    news_of,
+    has_taken, news_of,
 };
-use flyball_core::store::{Role, StoredKey};
+use flyball_core::store::Role;
 use flyball_core::{Behavior, Source};
 use flyball_proto::convert;
 use prost::Message;
@@ -79,8 +79,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Globals {
     pub(crate) fn new(settings: &ClusterSettings, session: u64) -> Self {
         Self {
-            hits: Mutex::new(GlobalHits::new(settings.hits)),
-            broadcast: Mutex::new(GlobalBroadcast::new(settings.broadcast)),
+            hits: Mutex::new(GlobalHits::new(settings.global)),
+            broadcast: Mutex::new(GlobalBroadcast::new(settings.global)),
             hit_senders: Mutex::new(Senders::new(SENDERS_MAX)),
             news_senders: Mutex::new(Senders::new(SENDERS_MAX)),
             session,
@@ -260,12 +260,10 @@ impl Inner {
     fn take_over(&self, parts: &[(OwnedKey, SentHits)]) {
         let wall = self.clock.now();
         let Some((key, _)) = parts.first() else { return };
-        let copy = self.store.get(StoredKey::Pair(key.as_key()), wall);
-        let has_copy = copy.is_some_and(|bucket| bucket.is_alive(wall) || bucket.in_debt(wall));
+        let taken = has_taken(&self.store, key.as_key(), wall);
         for (key, sent) in parts {
-            let request = convert::hits_request(key, sent);
-            let Ok(admitted) = self.rules.admit(&request, Source::Peer, wall) else { continue };
-            if !has_copy && self.store.apply(&admitted.check, wall, &self.rules, Role::Owner).is_err() {
+            let Ok(admitted) = self.rules.admit(&sent.request(key), Source::Peer, wall) else { continue };
+            if !taken && self.store.apply(&admitted.check, wall, &self.rules, Role::Owner).is_err() {
                 continue;
             }
             if admitted.check.behavior.has(Behavior::GLOBAL) {

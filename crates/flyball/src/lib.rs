@@ -52,7 +52,7 @@ pub use call::CallContext;
 pub use clock::SystemClock;
 pub use error::CallError;
 pub use flyball_core::cluster::{
-    BatchSettings, BroadcastSettings, HealthSettings, HitsSettings, PeerInfo, RingSettings, Unreachable,
+    BatchSettings, GlobalSettings, HealthSettings, PeerInfo, RingSettings, Unreachable,
 };
 pub use flyball_core::store::{StoreSettings, StoreStats};
 pub use flyball_core::time::{Clock, FakeClock};

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use flyball_core::algorithm::Bucket;
 use flyball_core::cluster::{Member, Seen, Stamp, Told, take_news};
 use flyball_core::store::{Role, Store, StoredKey};
 use flyball_core::time::Clock;
@@ -163,15 +164,9 @@ impl Inner {
             hits.confirmed(sender, applied);
         }
         for item in &request.globals {
-            let exact = item.bucket.as_ref().map(convert::exact_bucket);
-            let (key, bucket) = match (exact, convert::update(item, now)) {
-                (Some((pair, bucket)), Some(_)) => (StoredKey::Pair(pair), bucket),
-                (None, Some(Update::Replace(key, bucket))) => (StoredKey::Joined(key), Some(bucket)),
-                (None, Some(Update::Forget(key))) => (StoredKey::Joined(key), None),
-                (_, None) => {
-                    tally.updates_skipped += 1;
-                    continue;
-                }
+            let Some((key, bucket)) = told(item, now) else {
+                tally.updates_skipped += 1;
+                continue;
             };
             let owner = match key {
                 StoredKey::Pair(pair) => cluster.view.owner(pair),
@@ -269,30 +264,8 @@ impl Inner {
         let mut tally = Tally::default();
         let now = self.clock.now();
         let mut times = call.sample.map(|_| ItemTimes::default());
-        let request = |index: usize| convert::request(&items[index]);
-        let answers = match &self.tracing {
-            None => {
-                let judged = Judged { source, now, tally: &mut tally, times: times.as_mut() };
-                self.apply_all(items.len(), request, judged, || context.is_late())
-            }
-            Some(tracing) => {
-                let mut one = |(index, item): (usize, &pb::RateLimitReq)| {
-                    let late = index > 0 && index.is_multiple_of(DEADLINE_EVERY) && context.is_late();
-                    (!late).then(|| {
-                        let server = call.span.as_ref();
-                        self.apply_traced(tracing, &request(index), item, source, now, &mut tally, server)
-                    })
-                };
-                // Who is late once is late for the rest.
-                let mut answers: Vec<_> =
-                    items.iter().enumerate().map_while(|it| one(it).map(Some)).collect();
-                answers.resize(items.len(), None);
-                answers
-            }
-        };
-        let refused =
-            answers.iter().enumerate().filter_map(|(index, answer)| refusal(&request(index), answer));
-        self.metrics.top_refused().refused(now, refused);
+        let judged = Judged { source, now, tally: &mut tally, times: times.as_mut() };
+        let answers = self.judge_all(items.len(), |index| &items[index], judged, context, call);
         let mut responses = Vec::with_capacity(items.len());
         for (item, answer) in items.iter().zip(&answers) {
             let response = match answer {
@@ -308,13 +281,46 @@ impl Inner {
             times.record(&self.metrics, &tally, sample.weight);
         }
         self.metrics.slot().add(&tally);
-        let told = |index: &usize| matches!(answers[*index], Some(Ok(_)));
-        self.mark(items.len(), |index| convert::request(&items[index]), told, source, now);
         responses
     }
 
+    /// Judges items that this node owns, with everything that follows: spans, the keys refused most, marks for the next
+    /// broadcast. `None` for those that were left over because the caller was late.
+    pub(crate) fn judge_all<'i>(
+        &self,
+        count: usize,
+        item: impl Fn(usize) -> &'i pb::RateLimitReq,
+        judged: Judged<'_>,
+        context: &CallContext,
+        call: &Call<'_>,
+    ) -> Vec<Option<Answer>> {
+        let request = |index: usize| convert::request(item(index));
+        let (source, now) = (judged.source, judged.now);
+        let answers = match &self.tracing {
+            None => self.apply_all(count, request, judged, || context.is_late()),
+            Some(tracing) => {
+                let one = |index: usize| {
+                    let late = index > 0 && index.is_multiple_of(DEADLINE_EVERY) && context.is_late();
+                    (!late).then(|| {
+                        let (tally, server) = (&mut *judged.tally, call.span.as_ref());
+                        self.apply_traced(tracing, &request(index), item(index), source, now, tally, server)
+                    })
+                };
+                // Who is late once is late for the rest.
+                let mut answers: Vec<_> = (0..count).map_while(one).map(Some).collect();
+                answers.resize(count, None);
+                answers
+            }
+        };
+        let refused =
+            answers.iter().enumerate().filter_map(|(index, answer)| refusal(&request(index), answer));
+        self.metrics.top_refused().refused(now, refused);
+        self.mark(count, request, |index| matches!(answers[*index], Some(Ok(_))), source, now);
+        answers
+    }
+
     /// Tells everybody of GLOBAL hits that were counted here: all of these requests for which `counted` holds.
-    pub(crate) fn mark<'r>(
+    fn mark<'r>(
         &self,
         count: usize,
         request: impl Fn(usize) -> Request<'r>,
@@ -359,7 +365,7 @@ impl Inner {
     }
 
     #[inline]
-    pub(crate) fn judge(
+    fn judge(
         &self,
         request: &Request<'_>,
         source: Source,
@@ -417,7 +423,7 @@ impl Inner {
 
     #[cold]
     #[allow(clippy::too_many_arguments)]
-    pub(crate) fn apply_traced(
+    fn apply_traced(
         &self,
         tracing: &Tracing,
         request: &Request<'_>,
@@ -442,6 +448,18 @@ impl Inner {
 pub(crate) fn too_late(tally: &mut Tally) -> pb::RateLimitResp {
     tally.error(ErrorKind::Timeout);
     convert::item_error(format!("Error while iterating request items: {}", CallError::DeadlineExceeded))
+}
+
+/// What one line of a broadcast says of its key; nothing without a status.
+fn told(item: &pb::UpdatePeerGlobal, now: Timestamp) -> Option<(StoredKey<'_>, Option<Bucket>)> {
+    if let (Some(_), Some(exact)) = (&item.status, &item.bucket) {
+        let (pair, bucket) = convert::exact_bucket(exact);
+        return Some((StoredKey::Pair(pair), bucket));
+    }
+    Some(match convert::update(item, now)? {
+        Update::Replace(key, bucket) => (StoredKey::Joined(key), Some(bucket)),
+        Update::Forget(key) => (StoredKey::Joined(key), None),
+    })
 }
 
 /// Key and hits of an item over the limit.

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use flyball_core::Rules;
-use flyball_core::cluster::{
-    BatchSettings, BroadcastSettings, HealthSettings, HitsSettings, RingSettings, Unreachable,
-};
+use flyball_core::cluster::{BatchSettings, GlobalSettings, HealthSettings, RingSettings, Unreachable};
 use flyball_core::store::StoreSettings;
 
 use crate::peers::guard::PeerAccess;
@@ -38,10 +36,8 @@ pub struct ClusterSettings {
     pub batch: BatchSettings,
     /// The longest a forwarded check is under way. Default 500 ms.
     pub forward_timeout: Duration,
-    /// How hits on GLOBAL keys are gathered for their owners.
-    pub hits: HitsSettings,
-    /// How owners tell others about GLOBAL keys.
-    pub broadcast: BroadcastSettings,
+    /// How hits on GLOBAL keys are gathered for their owners, and an owner's news for the others.
+    pub global: GlobalSettings,
     /// The longest such a message is under way, and the longest a stop waits for the last ones. Default 500 ms.
     pub global_timeout: Duration,
     /// When a peer counts as down, and how it is looked after.
@@ -61,8 +57,7 @@ impl Default for ClusterSettings {
             batching: true,
             batch: BatchSettings::default(),
             forward_timeout: Duration::from_millis(500),
-            hits: HitsSettings::default(),
-            broadcast: BroadcastSettings::default(),
+            global: GlobalSettings::default(),
             global_timeout: Duration::from_millis(500),
             health: HealthSettings::default(),
             unreachable: Unreachable::default(),

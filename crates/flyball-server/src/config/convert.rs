@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use flyball::{
-    BatchSettings, BroadcastSettings, ClusterSettings, HealthSettings, HitsSettings, PeerAccess,
-    RingSettings, Unreachable,
+    BatchSettings, ClusterSettings, GlobalSettings, HealthSettings, PeerAccess, RingSettings, Unreachable,
 };
 use flyball_core::ring::{Hash, Replicas};
 use flyball_core::store::StoreSettings;
@@ -135,12 +134,7 @@ impl Config {
                 ..defaults.batch
             },
             forward_timeout: self.batch.timeout,
-            hits: HitsSettings { sync_wait: self.global.sync_wait, items_max: keys, ..defaults.hits },
-            broadcast: BroadcastSettings {
-                sync_wait: self.global.sync_wait,
-                items_max: keys,
-                ..defaults.broadcast
-            },
+            global: GlobalSettings { sync_wait: self.global.sync_wait, items_max: keys, ..defaults.global },
             global_timeout: self.global.timeout,
             health,
             unreachable,

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use flyball_core::cluster::{
-    BatchSettings, BroadcastSettings, HitsSettings, OwnedKey, RingSettings, Unreachable,
-};
+use flyball_core::cluster::{BatchSettings, GlobalSettings, OwnedKey, RingSettings, Unreachable};
 use flyball_core::ring::Ring;
 use flyball_core::{Decision, Rules};
 
@@ -63,8 +61,8 @@ impl Stage {
             rules: Rules::default(),
             ring: RingSettings::default(),
             batch: BatchSettings::default(),
-            hits: HitsSettings::default(),
-            broadcast: BroadcastSettings::default(),
+            hits: GlobalSettings::default(),
+            broadcast: GlobalSettings::default(),
             unreachable: Unreachable::default(),
             fault: None,
         };

@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 
 use bytes::Buf;
-use prost::Message;
+use prost::{DecodeError, Message};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
@@ -59,12 +59,17 @@ impl<Q: Message + Default> Decoder for WireDecoder<Q> {
     type Error = Status;
 
     fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<Q>, Status> {
-        // The whole message lies in one piece, so the slice is all of it.
-        let flat = source.chunk();
-        let bytes = flat.len();
-        let message = Q::decode(flat)
-            .map_err(|error| Status::internal(format!("grpc: error unmarshalling request: {error}")))?;
-        source.advance(bytes);
-        Ok(Some(message))
+        decode(source)
+            .map(Some)
+            .map_err(|error| Status::internal(format!("grpc: error unmarshalling request: {error}")))
     }
+}
+
+/// The message that has arrived. It lies in one piece, so the first slice is all of it.
+pub(crate) fn decode<M: Message + Default>(source: &mut DecodeBuf<'_>) -> Result<M, DecodeError> {
+    let flat = source.chunk();
+    let bytes = flat.len();
+    let message = M::decode(flat)?;
+    source.advance(bytes);
+    Ok(message)
 }

@@ -10,7 +10,7 @@
 //! (`grpc-timeout`) also ends a call whose body is still arriving. (tonic's own `Server` watches that header
 //! too, and when it is first, the text is its.)
 
-mod codec;
+pub(crate) mod codec;
 mod refusal;
 mod rpc;
 mod timeout;

@@ -7,7 +7,7 @@ use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::{BufMut, Bytes};
 use flyball_core::cluster::Failure;
 use http::Uri;
 use http::uri::PathAndQuery;
@@ -18,6 +18,7 @@ use tonic::{Code, Request, Status};
 use tower::service_fn;
 
 use super::connection::Connections;
+use crate::grpc::codec::decode;
 use crate::method::Method;
 
 /// The largest answer that is read. A thousand items with their metadata are far below.
@@ -238,11 +239,8 @@ impl<A: Message + Default> Decoder for MessageDecoder<A> {
     type Error = Status;
 
     fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<A>, Status> {
-        let flat = source.chunk();
-        let bytes = flat.len();
-        let message =
-            A::decode(flat).map_err(|error| Status::internal(format!("an answer is no message: {error}")))?;
-        source.advance(bytes);
-        Ok(Some(message))
+        decode(source)
+            .map(Some)
+            .map_err(|error| Status::internal(format!("an answer is no message: {error}")))
     }
 }

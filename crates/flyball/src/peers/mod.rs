@@ -2,6 +2,7 @@
 //!
 //! * `connection.rs`: HTTP/2 connections to one address, opened when first used, opened anew when they end.
 //! * `call.rs`: one gRPC call over them, and what its failure means: certainly not sent, perhaps applied, or answered.
+//! * `group.rs`: the checks of one call that go to one peer, and the way back for their answers.
 //! * `peer.rs`: one peer: its gathered checks ([`Batcher`](flyball_core::cluster::Batcher)), its
 //!   [`Health`](flyball_core::cluster::Health), its numbers.
 //! * `timer.rs`: the thread that ends batch windows, which are shorter than the runtime's clock is fine.
@@ -9,6 +10,7 @@
 
 pub(crate) mod call;
 pub(crate) mod connection;
+pub(crate) mod group;
 pub(crate) mod guard;
 pub(crate) mod peer;
 pub(crate) mod timer;

@@ -21,31 +21,13 @@ use tonic::Code;
 
 use super::call::{Caller, PeerError};
 use super::connection::Connections;
+use super::group::{ForwardError, Group, Reply, hand_out, put_together};
 use super::timer::{Timed, Timer};
 use crate::fallback::Fallback;
 use crate::method::Method;
 use crate::metrics::timing::Timing;
 use crate::pb;
 use crate::settings::ClusterSettings;
-
-/// All checks of one call that go to one peer, as the fields of a message that is put together later.
-#[derive(Debug)]
-pub(crate) struct Group {
-    pub(crate) items: usize,
-    pub(crate) encoded: BytesMut,
-    reply: oneshot::Sender<Reply>,
-}
-
-/// The answers to a group, in its order.
-pub(crate) type Reply = Result<Vec<pb::RateLimitResp>, Arc<ForwardError>>;
-
-/// Why a group has no answers.
-#[derive(Debug)]
-pub(crate) struct ForwardError {
-    pub(crate) failure: Failure,
-    /// What follows `while fetching rate limit '…' from peer: `.
-    pub(crate) text: String,
-}
 
 /// What all peers of a node share.
 #[derive(Debug)]
@@ -439,31 +421,5 @@ fn closing(kind: Kind) -> ForwardError {
     ForwardError {
         failure: Failure::NotSent,
         text: format!("Error in {}: {}", kind.step(), error.rpc_error()),
-    }
-}
-
-/// The message of a batch: its groups one behind the other, as protobuf lets fields be joined.
-fn put_together(groups: &mut [Group]) -> Bytes {
-    if let [only] = groups {
-        return std::mem::take(&mut only.encoded).freeze();
-    }
-    let mut message = BytesMut::with_capacity(groups.iter().map(|group| group.encoded.len()).sum());
-    for group in groups {
-        message.extend_from_slice(&group.encoded);
-    }
-    message.freeze()
-}
-
-/// Gives each group its part of the answers.
-fn hand_out(mut groups: Vec<Group>, answers: Vec<pb::RateLimitResp>) {
-    if groups.len() == 1 {
-        if let Some(only) = groups.pop() {
-            let _ = only.reply.send(Ok(answers));
-        }
-        return;
-    }
-    let mut answers = answers.into_iter();
-    for group in groups {
-        let _ = group.reply.send(Ok(answers.by_ref().take(group.items).collect()));
     }
 }

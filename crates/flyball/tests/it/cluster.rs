@@ -53,8 +53,7 @@ async fn introduce(members: &[Member]) {
 }
 
 pub(crate) fn quick(settings: &mut Settings) {
-    settings.cluster.hits.sync_wait = Duration::from_millis(20);
-    settings.cluster.broadcast.sync_wait = Duration::from_millis(20);
+    settings.cluster.global.sync_wait = Duration::from_millis(20);
 }
 
 pub(crate) async fn get(member: &Member, items: Vec<pb::RateLimitReq>) -> Vec<pb::RateLimitResp> {
@@ -304,8 +303,7 @@ async fn a_caller_that_gives_up_is_granted_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closing_node_delivers_what_it_owes() {
     let slow = |settings: &mut Settings| {
-        settings.cluster.hits.sync_wait = Duration::from_secs(3_600);
-        settings.cluster.broadcast.sync_wait = Duration::from_secs(3_600);
+        settings.cluster.global.sync_wait = Duration::from_secs(3_600);
     };
     let members = cluster(2, slow).await;
     let key = key_of(&members, 1).await;
