@@ -9,9 +9,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::http::{Connection, Request};
+use crate::signal;
 use crate::tools::Tool;
 use crate::wait::poll;
 
@@ -187,9 +189,7 @@ impl Server {
 
     /// Sends SIGTERM and waits for the end.
     pub fn stop(mut self) -> anyhow::Result<(ExitStatus, String)> {
-        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
-        let pid = pid.context("a process id")?;
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        signal::send(self.child.id(), Signal::TERM)?;
         let status = poll(STOP, || self.child.try_wait().ok().flatten());
         let status = status.with_context(|| format!("still there after SIGTERM\n{}", self.log()))?;
         Ok((status, self.log()))

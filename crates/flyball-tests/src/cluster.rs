@@ -15,7 +15,7 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -23,6 +23,7 @@ pub use client::{Answer, Call, Item, Load, Record, ask, granted};
 
 use crate::binary::clean;
 use crate::http::{Connection, Request};
+use crate::signal;
 use crate::tools::Tool;
 use crate::wait::poll;
 
@@ -236,23 +237,23 @@ impl Cluster {
 
     /// Kills a node as a crash would.
     pub fn kill(&mut self, node: usize) -> anyhow::Result<()> {
-        self.nodes[node].signal(Signal::KILL)?;
+        signal::send(self.nodes[node].id()?, Signal::KILL)?;
         self.nodes[node].wait().map(drop)
     }
 
-    /// Stops a node's every thread, its sockets stay open.
+    /// Stops a node's every thread, its sockets stay open. It answers nothing any more when this returns.
     pub fn freeze(&self, node: usize) -> anyhow::Result<()> {
-        self.nodes[node].signal(Signal::STOP)
+        signal::freeze(self.nodes[node].id()?)
     }
 
     /// Lets a frozen node go on.
     pub fn thaw(&self, node: usize) -> anyhow::Result<()> {
-        self.nodes[node].signal(Signal::CONT)
+        signal::thaw(self.nodes[node].id()?)
     }
 
     /// Asks a node to end; [`ended`](Self::ended) waits for it.
     pub fn terminate(&self, node: usize) -> anyhow::Result<()> {
-        self.nodes[node].signal(Signal::TERM)
+        signal::send(self.nodes[node].id()?, Signal::TERM)
     }
 
     /// Waits for the end of a node.
@@ -339,11 +340,6 @@ impl Member {
 
     fn id(&self) -> anyhow::Result<u32> {
         self.child.as_ref().map(Child::id).with_context(|| format!("{} does not run", self.grpc))
-    }
-
-    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let pid = i32::try_from(self.id()?).ok().and_then(Pid::from_raw).context("a process id")?;
-        Ok(kill_process(pid, signal)?)
     }
 
     fn wait(&mut self) -> anyhow::Result<ExitStatus> {

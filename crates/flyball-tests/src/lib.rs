@@ -14,5 +14,6 @@ pub mod http;
 pub mod in_process;
 pub mod node;
 pub mod script;
+pub mod signal;
 pub mod tools;
 pub mod wait;

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use flyball_tests::binary::clean;
 use flyball_tests::http::{Connection, Request, Response};
+use flyball_tests::signal;
 use flyball_tests::tools::Tool;
 use flyball_tests::wait::poll;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -82,22 +82,8 @@ impl Process {
         log.lines().rev().take(30).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).unwrap();
-        kill_process(pid, signal).unwrap();
-    }
-
     fn start_again(&mut self) {
         self.child = self.command.spawn().unwrap();
-    }
-
-    fn threads_are_stopped(&self) -> bool {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        threads.flatten().all(|thread| {
-            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-            // The state follows the name, which is in parentheses.
-            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
-        })
     }
 
     /// At once, and nothing of it is left afterwards.
@@ -195,13 +181,11 @@ impl Node {
 
     /// Stopped but not gone. All of its threads are, when this returns.
     pub(crate) fn freeze(&self) {
-        self.process.signal(Signal::STOP);
-        let stopped = poll(SOON, || self.process.threads_are_stopped().then_some(()));
-        assert!(stopped.is_some(), "{self} goes on");
+        signal::freeze(self.process.child.id()).unwrap();
     }
 
     pub(crate) fn thaw(&self) {
-        self.process.signal(Signal::CONT);
+        signal::thaw(self.process.child.id()).unwrap();
     }
 
     fn wait_until_formed(&self, nodes: usize) {
