@@ -1,6 +1,7 @@
 //! The wire: messages and services of `pb.gubernator`, generated from the files in `proto/` and committed, so
 //! that nobody needs a protobuf compiler. `tests/generated.rs` regenerates them and compares.
 
+pub mod answers;
 pub mod convert;
 
 /// The generated code.

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use bytes::BytesMut;
 use flyball_core::cluster::{Failure, REROUTES_MAX, Replica, Route, route};
 use flyball_core::{Behavior, Source, Timestamp};
+use flyball_proto::answers::{Answers, OwnerId};
 use flyball_proto::convert::{self, Judge};
 use flyball_proto::pb;
 use prost::encoding::message;
@@ -27,9 +28,6 @@ use crate::metrics::counters::{ErrorKind, Tally};
 use crate::peers::group::{ForwardError, Reply};
 use crate::peers::peer::Peer;
 use crate::service::{DEADLINE_EVERY, Inner, Judged, refusal, too_late};
-
-/// Metadata entry of an answer that came from the key's owner: its address.
-const OWNER: &str = "owner";
 
 /// Items for one peer.
 struct Outgoing<'a> {
@@ -68,7 +66,7 @@ struct Walk<'a> {
     context: &'a CallContext,
     now: Timestamp,
     tally: Tally,
-    responses: Vec<pb::RateLimitResp>,
+    answers: Answers,
 }
 
 impl Inner {
@@ -79,12 +77,12 @@ impl Inner {
         items: &mut [pb::RateLimitReq],
         context: &CallContext,
         call: &mut Call<'_>,
-    ) -> Vec<pb::RateLimitResp> {
+    ) -> Answers {
         let mut walk = Walk {
             context,
             now: self.clock.now(),
             tally: Tally::default(),
-            responses: std::iter::repeat_with(pb::RateLimitResp::default).take(items.len()).collect(),
+            answers: Answers::blank(items.len()),
         };
         let mut todo: Vec<u32> = (0..items.len() as u32).collect();
         for round in 0..=REROUTES_MAX {
@@ -111,12 +109,12 @@ impl Inner {
             cluster = newer;
         }
         if let Some(span) = &mut call.span {
-            for response in walk.responses.iter().filter(|response| !response.error.is_empty()) {
-                span.item_failed(&response.error);
+            for answer in walk.answers.items().iter().filter(|answer| !answer.error.is_empty()) {
+                span.item_failed(&answer.error);
             }
         }
         self.metrics.slot().add(&walk.tally);
-        walk.responses
+        walk.answers
     }
 
     /// Routes these items and sees them through. What did not reach its owner comes back.
@@ -158,7 +156,7 @@ impl Inner {
         for (place, &index) in todo.iter().enumerate() {
             if place > 0 && place.is_multiple_of(DEADLINE_EVERY) && walk.context.is_late() {
                 for &index in &todo[place..] {
-                    walk.responses[index as usize] = too_late(&mut walk.tally);
+                    walk.answers.put(index as usize, too_late(&mut walk.tally));
                 }
                 break;
             }
@@ -168,7 +166,8 @@ impl Inner {
                 Ok(behavior) => behavior,
                 Err(error) => {
                     walk.tally.error(error.into());
-                    walk.responses[index as usize] = convert::answer(&Err(error), request.key, Judge::Owner);
+                    let answer = convert::answer(&Err(error), request.key, Judge::Owner);
+                    walk.answers.put(index as usize, answer);
                     continue;
                 }
             };
@@ -187,7 +186,7 @@ impl Inner {
                          conf.LocalPicker.Get: unable to pick a peer; pool is empty",
                         request.key
                     );
-                    walk.responses[index as usize] = convert::item_error(text);
+                    walk.answers.put(index as usize, convert::item_error(text));
                 }
             }
         }
@@ -240,10 +239,11 @@ impl Inner {
         let judged = Judged { source, now: walk.now, tally: &mut walk.tally, times: None };
         let answers = self.judge_all(own.len(), item, judged, walk.context, call);
         for (place, answer) in answers.iter().enumerate() {
-            walk.responses[own[place] as usize] = match answer {
+            let answer = match answer {
                 Some(answer) => convert::answer(answer, convert::request(item(place)).key, source),
                 None => too_late(&mut walk.tally),
             };
+            walk.answers.put(own[place] as usize, answer);
         }
     }
 
@@ -283,17 +283,22 @@ impl Inner {
         let refused =
             answers.iter().enumerate().filter_map(|(place, answer)| refusal(&request(place), answer));
         self.metrics.top_refused().refused(walk.now, refused);
-        for (place, answer) in answers.iter().enumerate() {
+        let mut owners: Vec<Option<OwnerId>> = vec![None; cluster.view.local().len()];
+        for (&(index, owner), answer) in replicas.iter().zip(&answers) {
             let Some(answer) = answer else { continue };
             match answer {
                 Ok(_) => walk.tally.replica += 1,
                 Err(error) => walk.tally.error((*error).into()),
             }
-            let mut response = convert::answer(answer, request(place).key, Judge::Replica);
-            if !answer.is_err_and(|error| error.is_validation()) {
-                response.metadata.insert(OWNER.to_owned(), owner(place).to_owned());
+            let key = convert::request(&items[index as usize]).key;
+            let told = convert::answer(answer, key, Judge::Replica);
+            match cluster.peer(owner as usize) {
+                Some(peer) if !answer.is_err_and(|error| error.is_validation()) => {
+                    let id = owners[owner as usize].get_or_insert_with(|| walk.answers.owner(peer.owner()));
+                    walk.answers.put_of(index as usize, told, *id);
+                }
+                _ => walk.answers.put(index as usize, told),
             }
-            walk.responses[replicas[place].0 as usize] = response;
         }
     }
 
@@ -320,7 +325,7 @@ impl Inner {
                                 CallError::DeadlineExceeded
                             );
                             // The owner may have refused it: nothing that a late reader could take for a grant.
-                            walk.responses[index as usize] = self.fallback.refusal(text);
+                            walk.answers.put(index as usize, self.fallback.refusal(text));
                         }
                         return;
                     }
@@ -335,9 +340,9 @@ impl Inner {
         });
         match reply {
             Ok(answers) => {
-                for (index, mut answer) in indices.into_iter().zip(answers) {
-                    answer.metadata.insert(OWNER.to_owned(), peer.address().to_owned());
-                    walk.responses[index as usize] = answer;
+                let owner = walk.answers.owner(peer.owner());
+                for (index, answer) in indices.into_iter().zip(answers) {
+                    walk.answers.put_of(index as usize, answer, owner);
                 }
             }
             Err(error) => missed.extend(indices.into_iter().map(|index| Missed {
@@ -357,7 +362,7 @@ impl Inner {
         }
         walk.tally.fallback += 1;
         let nodes = cluster.view.local().len();
-        walk.responses[missed.index as usize] =
-            self.fallback.answer(&missed.owner, nodes, &request, error, walk.now);
+        let answer = self.fallback.answer(&missed.owner, nodes, &request, error, walk.now);
+        walk.answers.put(missed.index as usize, answer);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use flyball_core::cluster::PeerInfo;
 use flyball_core::{Answer, Request, Rules, Source};
+use flyball_proto::answers::Answers;
 use flyball_proto::pb;
 use prost::Message;
 use tokio_util::sync::DropGuard;
@@ -84,7 +85,7 @@ impl Node {
             Ok(()) => self.inner.get_rate_limits(request, &context, &mut call).await,
             Err(error) => Err(error),
         };
-        call.finish(answer)
+        call.finish(answer.map(Answers::into_message))
     }
 
     /// `PeersV1.GetPeerRateLimits`: like [`get_rate_limits`](Self::get_rate_limits), for items that a peer

@@ -14,6 +14,7 @@ use flyball_core::cluster::{Member, Seen, Stamp, Told, take_news};
 use flyball_core::store::{Role, Store, StoredKey};
 use flyball_core::time::Clock;
 use flyball_core::{Algorithm, Answer, Behavior, Check, Key, Request, Rules, Source, Status, Timestamp};
+use flyball_proto::answers::Answers;
 use flyball_proto::convert::{self, Update};
 use flyball_proto::pb;
 use tokio_util::sync::CancellationToken;
@@ -66,19 +67,19 @@ impl Inner {
         mut request: pb::GetRateLimitsReq,
         context: &CallContext,
         call: &mut Call<'_>,
-    ) -> Result<pb::GetRateLimitsResp, CallError> {
+    ) -> Result<Answers, CallError> {
         let items = &mut request.requests;
         self.admit_call(items.len(), context, call, CallError::TooManyItems)?;
         let cluster = self.cluster.load();
-        let responses = if cluster.view.is_alone() {
-            self.own_items(items, Source::Client, context, call)
+        let answers = if cluster.view.is_alone() {
+            self.own_items(items, Source::Client, context, call).into()
         } else {
             // An owned handle: the guard belongs to this thread, and the call may go on elsewhere.
             let cluster = Arc::clone(&cluster);
             self.items_of_many(cluster, items, context, call).await
         };
         call.step(Step::GetRateLimits);
-        Ok(pb::GetRateLimitsResp { responses })
+        Ok(answers)
     }
 
     pub(crate) fn get_peer_rate_limits(

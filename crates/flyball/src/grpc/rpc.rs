@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 
+use flyball_proto::answers::Answers;
 use http::HeaderMap;
 use prost::Message;
 
@@ -42,7 +43,7 @@ pub(super) struct GetRateLimits;
 impl Rpc for GetRateLimits {
     const METHOD: Method = Method::GetRateLimits;
     type Request = pb::GetRateLimitsReq;
-    type Answer = pb::GetRateLimitsResp;
+    type Answer = Answers;
 
     fn items(request: &pb::GetRateLimitsReq) -> usize {
         request.requests.len()
@@ -53,7 +54,7 @@ impl Rpc for GetRateLimits {
         request: pb::GetRateLimitsReq,
         context: &CallContext,
         call: &mut Call<'_>,
-    ) -> Result<pb::GetRateLimitsResp, CallError> {
+    ) -> Result<Answers, CallError> {
         node.get_rate_limits(request, context, call).await
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use flyball_core::cluster::{Batcher, Failure, Health, HealthSettings, PeerInfo, Pushed, Size};
 use flyball_core::time::Instant as CoreInstant;
+use flyball_proto::answers::Owner;
 use prost::Message;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -93,6 +94,8 @@ pub(crate) struct PeerCounts {
 #[derive(Debug)]
 pub(crate) struct Peer {
     info: PeerInfo,
+    /// As answers for its keys name it.
+    owner: Arc<Owner>,
     caller: Caller,
     batcher: Mutex<Batcher<Group>>,
     health: Mutex<Health>,
@@ -131,8 +134,10 @@ impl Peer {
         let connections = Connections::new(&info.grpc_address, shared.own_ip, settings.connections);
         let caller = Caller::new(&info.grpc_address, connections, settings.access.secret.as_deref());
         let health = HealthSettings { seed, ..settings.health };
+        let owner = Arc::new(Owner::new(&info.grpc_address));
         Self {
             info,
+            owner,
             caller,
             batcher: Mutex::new(Batcher::new(settings.batch)),
             health: Mutex::new(Health::new(health)),
@@ -152,6 +157,10 @@ impl Peer {
 
     pub(crate) fn address(&self) -> &str {
         &self.info.grpc_address
+    }
+
+    pub(crate) const fn owner(&self) -> &Arc<Owner> {
+        &self.owner
     }
 
     /// Whether a call should be made.
