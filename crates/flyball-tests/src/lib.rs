@@ -10,9 +10,11 @@
 pub mod binary;
 pub mod cluster;
 pub mod conformance;
+pub mod etcd;
 pub mod http;
 pub mod in_process;
 pub mod node;
+pub mod process;
 pub mod script;
 pub mod signal;
 pub mod tools;

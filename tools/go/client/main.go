@@ -2,9 +2,11 @@
 // a service that already uses it does: a call, batches, errors, health.
 //
 //	client ADDRESS
+//	client load CALLS_PER_SECOND ADDRESS...
 //
 // It exits with 0 when every answer was the one a client of Gubernator may rely on, and with 1 and the
-// differences otherwise. It gives the same verdict on Gubernator v2.21.0 itself.
+// differences otherwise. It gives the same verdict on Gubernator v2.21.0 itself. The load is steady and told
+// by line: see load.
 package main
 
 import (
@@ -37,8 +39,15 @@ type suite struct {
 }
 
 func main() {
+	if len(os.Args) > 3 && os.Args[1] == "load" {
+		if err := load(os.Args[2], os.Args[3:]); err != nil {
+			fmt.Fprintf(os.Stderr, "load: %v\n", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: client ADDRESS")
+		fmt.Fprintln(os.Stderr, "usage: client ADDRESS | client load CALLS_PER_SECOND ADDRESS...")
 		os.Exit(2)
 	}
 	address := os.Args[1]

@@ -5,14 +5,14 @@
 //! 127.0.0.0/8, so that tests run side by side, and the usual ports.
 
 use std::cell::RefCell;
-use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use flyball_tests::binary::clean;
+use flyball_tests::etcd;
 use flyball_tests::http::{Connection, Request, Response};
+use flyball_tests::process::Process;
 use flyball_tests::signal;
 use flyball_tests::tools::Tool;
 use flyball_tests::wait::poll;
@@ -23,8 +23,6 @@ use tempfile::TempDir;
 const FORMED: Duration = Duration::from_secs(40);
 /// For what takes nodes a few hundred milliseconds.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
-/// As the original calls its keys in etcd by default.
-const ETCD_PREFIX: &str = "/gubernator-peers";
 
 /// What a node runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,45 +55,6 @@ impl Kind {
                 command
             }
         }
-    }
-}
-
-/// A child that does not outlive the test, with its log.
-#[derive(Debug)]
-struct Process {
-    command: Command,
-    child: Child,
-    log: PathBuf,
-}
-
-impl Process {
-    fn start(mut command: Command, log: PathBuf) -> Self {
-        let file = File::create(&log).unwrap();
-        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
-        let child = command.spawn().unwrap_or_else(|error| panic!("starting {command:?}: {error}"));
-        Self { command, child, log }
-    }
-
-    fn log(&self) -> String {
-        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-        // The end says why something went wrong.
-        log.lines().rev().take(30).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n")
-    }
-
-    fn start_again(&mut self) {
-        self.child = self.command.spawn().unwrap();
-    }
-
-    /// At once, and nothing of it is left afterwards.
-    fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 
@@ -175,17 +134,17 @@ impl Node {
 
     /// A killed node comes back under its address, and knows as many nodes.
     pub(crate) fn start_again(&mut self, nodes: usize) {
-        self.process.start_again();
+        self.process.start_again().unwrap();
         self.wait_until_formed(nodes);
     }
 
     /// Stopped but not gone. All of its threads are, when this returns.
     pub(crate) fn freeze(&self) {
-        signal::freeze(self.process.child.id()).unwrap();
+        signal::freeze(self.process.id()).unwrap();
     }
 
     pub(crate) fn thaw(&self) {
-        signal::thaw(self.process.child.id()).unwrap();
+        signal::thaw(self.process.id()).unwrap();
     }
 
     fn wait_until_formed(&self, nodes: usize) {
@@ -262,9 +221,9 @@ impl Cluster {
         let address = |place: usize| SocketAddr::from((ip(place + 1), 1051)).to_string();
         let endpoint = SocketAddr::from((ip(100), 2379));
         let etcd = kinds.iter().any(|kind| !kind.is_ours()).then(|| {
-            let etcd = start_etcd(endpoint, folder.path());
+            let etcd = etcd::start(endpoint, folder.path()).unwrap();
             for (place, _) in kinds.iter().enumerate().filter(|(_, kind)| kind.is_ours()) {
-                register(endpoint, &address(place));
+                etcd::register(endpoint, &address(place)).unwrap();
             }
             etcd
         });
@@ -280,7 +239,7 @@ impl Cluster {
                 command.env("GUBER_ETCD_ENDPOINTS", endpoint.to_string());
             }
             command.current_dir(folder.path());
-            let process = Process::start(command, folder.path().join(format!("{place}.log")));
+            let process = Process::start(command, folder.path().join(format!("{place}.log"))).unwrap();
             let address = all[place].clone();
             let caller = Caller::new(format!("{kind:?} {address}"), http);
             Node { kind: *kind, address, process, caller }
@@ -360,60 +319,4 @@ pub(crate) fn with(item: &Value, fields: &Value) -> Value {
     let mut item = item.clone();
     item.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     item
-}
-
-fn start_etcd(client: SocketAddr, folder: &Path) -> Process {
-    let peer = SocketAddr::new(client.ip(), 2380);
-    let mut command = clean(&Tool::Etcd.path());
-    command.arg("--data-dir").arg(folder.join("etcd")).args(["--name", "test", "--log-level", "warn"]);
-    for (flag, address) in [
-        ("--listen-client-urls", client),
-        ("--advertise-client-urls", client),
-        ("--listen-peer-urls", peer),
-        ("--initial-advertise-peer-urls", peer),
-    ] {
-        command.args([flag, &format!("http://{address}")]);
-    }
-    command.args(["--initial-cluster", &format!("test=http://{peer}")]);
-    let process = Process::start(command, folder.join("etcd.log"));
-    let mut connection = Connection::new(client);
-    let healthy = poll(SOON, || {
-        let answer = connection.send(&Request::get("/health")).ok()?;
-        (answer.status == 200).then_some(())
-    });
-    assert!(healthy.is_some(), "etcd is not healthy:\n{}", process.log());
-    process
-}
-
-/// Writes a node into etcd as an original writes itself, without a lease.
-fn register(endpoint: SocketAddr, address: &str) {
-    let info = json!({ "data-center": "", "http-address": "", "grpc-address": address });
-    let put = json!({
-        "key": base64(format!("{ETCD_PREFIX}{address}").as_bytes()),
-        "value": base64(info.to_string().as_bytes()),
-    });
-    let answer = Connection::new(endpoint).send(&Request::post("/v3/kv/put", put.to_string())).unwrap();
-    assert_eq!(answer.status, 200, "{}", answer.text());
-}
-
-/// As etcd's JSON wants bytes.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let bits = (0..3).fold(0, |bits, at| bits << 8 | usize::from(*group.get(at).unwrap_or(&0)));
-        for at in 0..4 {
-            let digit = char::from(DIGITS[bits >> (18 - 6 * at) & 63]);
-            text.push(if at <= group.len() { digit } else { '=' });
-        }
-    }
-    text
-}
-
-#[test]
-fn base64_is_base64() {
-    assert_eq!(
-        ["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())),
-        ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]
-    );
 }
