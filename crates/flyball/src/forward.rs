@@ -23,11 +23,12 @@ use tokio::sync::oneshot;
 
 use crate::call::{Call, CallContext};
 use crate::error::CallError;
+use crate::judge::{DEADLINE_EVERY, Judged, refusal, too_late};
 use crate::membership::Cluster;
 use crate::metrics::counters::{ErrorKind, Tally};
 use crate::peers::group::{ForwardError, Reply};
 use crate::peers::peer::Peer;
-use crate::service::{DEADLINE_EVERY, Inner, Judged, refusal, too_late};
+use crate::service::Inner;
 
 /// Items for one peer.
 struct Outgoing<'a> {

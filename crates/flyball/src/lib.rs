@@ -34,6 +34,7 @@ mod forward;
 mod global;
 pub mod grpc;
 pub mod intake;
+mod judge;
 mod membership;
 mod method;
 pub mod metrics;

@@ -15,10 +15,11 @@ use crate::builder::NodeBuilder;
 use crate::call::{Call, CallContext};
 use crate::error::CallError;
 use crate::intake::Arriving;
+use crate::judge::{Judged, refusal};
 use crate::method::Method;
 use crate::metrics::Metrics;
 use crate::metrics::counters::Tally;
-use crate::service::{Inner, Judged, refusal};
+use crate::service::Inner;
 
 /// A rate limiter node. Cloning gives another handle to the same node; dropping the last one stops it.
 ///
