@@ -153,7 +153,7 @@ impl GlobalHits {
         let Some(outbox) = self.outboxes.get_mut(owner) else { return false };
         let mut moved = false;
         match failure {
-            Failure::NotSent | Failure::Answered => {
+            Failure::NotSent | Failure::NotTaken | Failure::Answered => {
                 let before = outbox.pending.len();
                 moved = outbox.returned(sequence, now, sync_wait, &mut self.undelivered);
                 self.pending += outbox.pending.len() - before;

@@ -204,7 +204,7 @@ fn silence_of_an_owner_that_knows_numbers_repeats_the_batch() {
 
 #[test]
 fn what_may_have_been_counted_keeps_its_number_whatever_later_attempts_say() {
-    for failure in [Failure::NotSent, Failure::Answered] {
+    for failure in [Failure::NotSent, Failure::NotTaken, Failure::Answered] {
         let mut machine = GlobalHits::new(settings());
         record(&mut machine, "a:1", "k", 1, 0);
         let first = due(&mut machine, 100).unwrap();
@@ -411,7 +411,7 @@ fn an_outbox_whose_keys_have_gone_wakes_nobody() {
 #[test]
 fn what_comes_back_from_who_left_is_rehomed_and_what_does_not_is_lost() {
     let alone = view(&["me:1"]);
-    for failure in [Failure::NotSent, Failure::Answered, Failure::Unanswered] {
+    for failure in [Failure::NotSent, Failure::NotTaken, Failure::Answered, Failure::Unanswered] {
         let mut machine = GlobalHits::new(settings());
         record(&mut machine, "a:1", "k", 1, 0);
         let batch = due(&mut machine, 100).unwrap();

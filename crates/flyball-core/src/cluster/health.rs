@@ -52,10 +52,19 @@ impl Default for HealthSettings {
 pub enum Failure {
     /// It was never sent: there is no connection and none could be made.
     NotSent,
+    /// It was sent, and the peer said that it has not looked at it, as one does that is stopping or has its hands full.
+    NotTaken,
     /// It was sent, and no answer came: it may have been applied or not.
     Unanswered,
     /// The peer answered with an error, so it is there.
     Answered,
+}
+
+impl Failure {
+    /// Nothing was counted, and nothing will be: it can be sent again.
+    pub const fn is_without_trace(self) -> bool {
+        matches!(self, Self::NotSent | Self::NotTaken)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +130,7 @@ impl Health {
                 self.state = State::Up { timeouts: timeouts + 1 };
                 timeouts + 1 >= self.settings.timeouts_max
             }
-            (_, Failure::Answered) => {
+            (_, Failure::Answered | Failure::NotTaken) => {
                 self.state = State::Up { timeouts: 0 };
                 false
             }
@@ -219,6 +228,8 @@ mod tests {
         health.succeeded();
         assert!(!health.failed(Failure::Unanswered, "late", at(1)));
         assert!(!health.failed(Failure::Answered, "no", at(2)), "an error is an answer");
+        assert!(!health.failed(Failure::Unanswered, "late", at(2)));
+        assert!(!health.failed(Failure::NotTaken, "refused", at(2)), "so is a refusal");
         assert!(!health.failed(Failure::Unanswered, "late", at(3)));
         assert!(health.failed(Failure::Unanswered, "late", at(4)));
         assert_eq!(health.down_since(), Some(at(4)));

@@ -41,7 +41,8 @@ impl PeerError {
         Self { failure: Failure::NotSent, code: Code::Unavailable, text: text.into() }
     }
 
-    fn from_status(status: &Status) -> Self {
+    /// `headed`: the peer had begun to answer.
+    fn from_status(status: &Status, headed: bool) -> Self {
         // The peer's own words have no source; what happened on the way has.
         let broken = status.source().is_some();
         let mut cause = status.source();
@@ -51,6 +52,7 @@ impl PeerError {
         let hyper = cause.and_then(|error| error.downcast_ref::<hyper::Error>());
         let failure = match status.code() {
             _ if hyper.is_some_and(hyper::Error::is_canceled) => Failure::NotSent,
+            _ if !headed && hyper.is_some_and(is_refused) => Failure::NotTaken,
             Code::OutOfRange
             | Code::InvalidArgument
             | Code::Unauthenticated
@@ -70,6 +72,16 @@ impl PeerError {
     pub(crate) fn rpc_error(&self) -> String {
         format!("rpc error: code = {} desc = {}", code_name(self.code), self.text)
     }
+}
+
+/// The peer has certainly not looked at the request (RFC 9113, 6.8 and 8.7): it refused the stream, or is going away and
+/// named a stream before this one as the last that it takes. Of the others the connection says nothing when it goes.
+fn is_refused(error: &hyper::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<h2::Error>());
+    cause.is_some_and(|error| {
+        let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        error.is_remote() && (refused || error.is_go_away())
+    })
 }
 
 /// Go's name of a code, which clients of the original match.
@@ -162,10 +174,11 @@ impl Caller {
             sent.store(true, Relaxed);
             let called = self.send(sender, method, message.clone(), timeout).await;
             match called {
-                // The connection ended between two calls: that says nothing about the peer.
-                Err(error) if error.failure == Failure::NotSent && first => first = false,
+                // The connection ended between two calls, or just when this one came: that says nothing about the peer.
+                Err(error) if error.failure.is_without_trace() && first => first = false,
                 other => return other,
             }
+            sent.store(false, Relaxed);
         }
     }
 
@@ -179,9 +192,14 @@ impl Caller {
     where
         A: Message + Default + 'static,
     {
-        let service = service_fn(move |request| {
-            let mut sender = sender.clone();
-            async move { sender.send_request(request).await }
+        let headed = AtomicBool::new(false);
+        let service = service_fn(|request| {
+            let (mut sender, headed) = (sender.clone(), &headed);
+            async move {
+                let response = sender.send_request(request).await?;
+                headed.store(true, Relaxed);
+                Ok::<_, hyper::Error>(response)
+            }
         });
         let mut request = Request::new(message);
         request.set_timeout(timeout);
@@ -192,7 +210,9 @@ impl Caller {
             Grpc::with_origin(service, self.origin.clone()).max_decoding_message_size(ANSWER_BYTES_MAX);
         let path = PathAndQuery::from_static(method.path());
         let answer = grpc.unary(request, path, BytesCodec::<A>::default()).await;
-        answer.map(tonic::Response::into_inner).map_err(|status| PeerError::from_status(&status))
+        answer
+            .map(tonic::Response::into_inner)
+            .map_err(|status| PeerError::from_status(&status, headed.load(Relaxed)))
     }
 }
 
@@ -242,5 +262,88 @@ impl<A: Message + Default> Decoder for MessageDecoder<A> {
         decode(source)
             .map(Some)
             .map_err(|error| Status::internal(format!("an answer is no message: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::pb;
+
+    const PREFACE_BYTES: usize = 24;
+    const HEADERS: u8 = 1;
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+    fn reset(stream: u8, reason: h2::Reason) -> Vec<u8> {
+        [&[0, 0, 4, 3, 0, 0, 0, 0, stream][..], &u32::from(reason).to_be_bytes()].concat()
+    }
+
+    fn go_away(last: u8, reason: h2::Reason) -> Vec<u8> {
+        [&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, last][..], &u32::from(reason).to_be_bytes()].concat()
+    }
+
+    /// Calls a peer that answers every request with what `says` makes of its stream. Gives what became of the call, and how
+    /// many requests the peer saw.
+    async fn outcome(says: impl Fn(u8) -> Vec<u8>) -> (Failure, usize) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let caller = Caller::new(&address, Connections::new(&address, None, 1), None);
+        let mut seen = 0;
+        let peer = async {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                stream.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap();
+                stream.write_all(&SETTINGS).await.unwrap();
+                let mut head = [0; 9];
+                while stream.read_exact(&mut head).await.is_ok() {
+                    let bytes = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+                    stream.read_exact(&mut vec![0; bytes as usize]).await.unwrap();
+                    if head[3] == HEADERS {
+                        seen += 1;
+                        stream.write_all(&says(head[8])).await.unwrap();
+                        // What it will not take any more it does not wait for either.
+                        if says(head[8])[3] == 7 {
+                            break;
+                        }
+                    }
+                }
+            }
+        };
+        let timeout = Duration::from_secs(10);
+        let call = caller.call::<pb::LiveCheckResp>(Method::LiveCheck, Bytes::new(), timeout);
+        let failure = tokio::select! {
+            answer = call => answer.unwrap_err().failure,
+            () = peer => unreachable!("the peer goes on"),
+        };
+        (failure, seen)
+    }
+
+    #[tokio::test]
+    async fn what_a_peer_has_not_taken_is_sent_once_more() {
+        use h2::Reason;
+        assert_eq!(outcome(|stream| reset(stream, Reason::REFUSED_STREAM)).await, (Failure::NotTaken, 2));
+        for reason in [Reason::NO_ERROR, Reason::ENHANCE_YOUR_CALM] {
+            let before = outcome(|_| go_away(0, reason)).await;
+            assert_eq!(before, (Failure::NotTaken, 2), "{reason:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_peer_may_have_taken_is_not_sent_again() {
+        use h2::Reason;
+        for reason in [Reason::CANCEL, Reason::INTERNAL_ERROR] {
+            assert_eq!(outcome(|stream| reset(stream, reason)).await, (Failure::Unanswered, 1), "{reason:?}");
+        }
+        for reason in [Reason::NO_ERROR, Reason::ENHANCE_YOUR_CALM] {
+            let taken = outcome(|stream| go_away(stream, reason)).await;
+            assert_eq!(taken, (Failure::Unanswered, 1), "{reason:?}");
+        }
+        let late = |stream| {
+            [&[0, 0, 1, 1, 4, 0, 0, 0, stream, 0x88][..], &reset(stream, Reason::REFUSED_STREAM)].concat()
+        };
+        assert_eq!(outcome(late).await, (Failure::Unanswered, 1), "it had begun to answer");
     }
 }
