@@ -30,7 +30,7 @@ use crate::peers::group::{ForwardError, Reply};
 use crate::peers::peer::Peer;
 use crate::service::Inner;
 
-/// Items for one peer.
+/// Items for one peer. Those that want to go alone share a message with each other, but with no other call's items.
 struct Outgoing<'a> {
     peer: &'a Arc<Peer>,
     items: Vec<u32>,
@@ -94,11 +94,14 @@ impl Inner {
             let newer = self.cluster.load_full();
             let changed = round < REROUTES_MAX && newer.view.epoch() != cluster.view.epoch();
             // An owner that came back meanwhile is asked, not stood in for: its shares are forgotten already.
-            let is_back =
-                |missed: &Missed| round == 0 && newer.at(&missed.owner).is_some_and(|peer| peer.is_up());
+            let is_back = |missed: &Missed| {
+                round == 0
+                    && missed.failure == Failure::NotSent
+                    && newer.at(&missed.owner).is_some_and(|peer| peer.is_up())
+            };
             todo = Vec::new();
             for missed in missed {
-                if missed.failure == Failure::NotSent && (changed || is_back(&missed)) {
+                if missed.failure.is_without_trace() && (changed || is_back(&missed)) {
                     todo.push(missed.index);
                 } else {
                     self.fall_back(&cluster, items, &missed, &mut walk);
@@ -216,14 +219,14 @@ impl Inner {
         if let (Some(tracing), Some(span)) = (&self.tracing, &call.span) {
             tracing.inject(span, &mut item.metadata);
         }
+        let bytes = message::encoded_len(1, item);
         let fits = |group: &Outgoing<'_>| {
             Arc::ptr_eq(group.peer, peer)
-                && !group.alone
+                && group.alone == alone
                 && group.items.len() < settings.batch.items_max
-                && group.encoded.len() < settings.batch.bytes_max / 2
+                && group.encoded.len() + bytes <= settings.batch.bytes_max
         };
-        let found = if alone { None } else { groups.iter().rposition(fits) };
-        let group = match found {
+        let group = match groups.iter().rposition(fits) {
             Some(at) => &mut groups[at],
             None => {
                 groups.push(Outgoing { peer, items: Vec::new(), encoded: BytesMut::new(), alone });

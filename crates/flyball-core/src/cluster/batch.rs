@@ -10,8 +10,11 @@
 //! What is gathered are *groups*: all checks of one call that go to this peer. A group stays together; one that
 //! would not fit into a message is cut by the caller before.
 //!
-//! Bounds: a message has at most so many items and bytes; all groups that are gathered or under way have at most
-//! `waiting_max` items, and what comes beyond is handed back at once.
+//! A group that must not wait for others, nor they for it, is not pushed: it [leaves alone](Batcher::alone), in a message
+//! of its own, and only its items are counted here.
+//!
+//! Bounds: a message has at most so many items and bytes; all groups that are gathered or under way, those that went alone
+//! among them, have at most `waiting_max` items, and what comes beyond is handed back at once.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -118,8 +121,21 @@ impl<T> Batcher<T> {
         self.take()
     }
 
-    /// Items that left otherwise than in a finished batch, such as groups whose callers gave up.
-    pub fn dropped(&mut self, items: usize) {
+    /// So many items want to leave at once, in a message of their own. Whether there is room for them; if so,
+    /// [`alone_finished`](Self::alone_finished) is due when they are answered or not.
+    #[must_use]
+    pub fn alone(&mut self, items: usize) -> bool {
+        let waiting = self.waiting.saturating_add(items);
+        let fits = waiting <= self.settings.waiting_max;
+        if fits {
+            self.waiting = waiting;
+        }
+        fits
+    }
+
+    /// So many items that left alone are over. What is gathered did not wait for them.
+    pub fn alone_finished(&mut self, items: usize) {
+        debug_assert!(self.waiting >= self.size.items + items, "what left alone ends once");
         self.waiting = self.waiting.saturating_sub(items);
     }
 
@@ -242,6 +258,19 @@ mod tests {
         assert_eq!(batcher.waiting(), 6);
         batcher.finished(3);
         assert_eq!(batcher.push(2, three, at(0)), sent(vec![2]));
+    }
+
+    #[test]
+    fn who_leaves_alone_is_counted_and_holds_nobody_up() {
+        let mut batcher = batcher();
+        assert!(batcher.alone(7));
+        // Nothing is under way that a batch would have to wait for.
+        assert_eq!(batcher.push(1, ONE, at(0)), sent(vec![1]));
+        assert!(!batcher.alone(1), "eight wait already");
+        assert_eq!(batcher.push(2, ONE, at(0)), Pushed::Full(2));
+        batcher.alone_finished(7);
+        assert_eq!(batcher.waiting(), 1);
+        assert!(!batcher.alone(usize::MAX) && batcher.alone(7));
     }
 
     #[test]

@@ -24,6 +24,7 @@ use super::call::{Caller, PeerError};
 use super::connection::Connections;
 use super::group::{ForwardError, Group, Reply, hand_out, put_together};
 use super::timer::{Timed, Timer};
+use crate::MESSAGE_BYTES_MAX;
 use crate::fallback::Fallback;
 use crate::method::Method;
 use crate::metrics::timing::Timing;
@@ -183,8 +184,8 @@ impl Peer {
         (batcher.gathered(), batcher.waiting() - batcher.gathered())
     }
 
-    /// Hands over a group; `alone`: it shares its call with nobody. The answer comes, or an error does, within the
-    /// forward timeout and a batch window.
+    /// Hands over a group; `alone`: it leaves at once and shares its message with nobody. The answer comes, or an error
+    /// does, within the forward timeout and a batch window.
     pub(crate) fn forward(
         self: &Arc<Self>,
         encoded: BytesMut,
@@ -201,22 +202,22 @@ impl Peer {
             let text = last.map_or("rpc error: code = Unavailable desc = the peer is down", |(text, _)| text);
             return Err(self.failed_text(kind, Failure::NotSent, text));
         }
+        if encoded.len() > MESSAGE_BYTES_MAX {
+            return Err(self.failed_text(kind, Failure::Answered, &client_error(&too_large(encoded.len()))));
+        }
         let (reply, answer) = oneshot::channel();
         let size = Size { items, bytes: encoded.len() };
         let group = Group { items, encoded, reply };
         if alone {
+            if !self.batcher().alone(items) {
+                return Err(self.full(kind));
+            }
             self.send_in_background(vec![group], kind);
             return Ok(answer);
         }
         let pushed = self.batcher().push(group, size, self.shared.now());
         match pushed {
-            Pushed::Full(_) => {
-                let error = PeerError::not_sent(format!(
-                    "{} already wait for this peer",
-                    self.shared.settings.batch.waiting_max
-                ));
-                Err(self.failed_text(kind, Failure::NotSent, &client_error(&error)))
-            }
+            Pushed::Full(_) => Err(self.full(kind)),
             Pushed::Send(batches, deadline) => {
                 for batch in batches.into_iter().flatten() {
                     self.send_in_background(batch, kind);
@@ -241,7 +242,10 @@ impl Peer {
             self.send_one(groups, kind).await;
             next = match kind {
                 Kind::Batch => self.batcher().finished(items),
-                Kind::Single => None,
+                Kind::Single => {
+                    self.batcher().alone_finished(items);
+                    None
+                }
             };
         }
     }
@@ -373,7 +377,9 @@ impl Peer {
             // A peer too old to know the method is there all the same.
             match answer {
                 Ok(_) => self.note_success(),
-                Err(error) if error.failure == Failure::Answered => self.note_success(),
+                Err(error) if matches!(error.failure, Failure::Answered | Failure::NotTaken) => {
+                    self.note_success();
+                }
                 Err(error) => {
                     self.caller.connections().reset();
                     self.note_failure(error.failure, &client_error(&error));
@@ -394,6 +400,12 @@ impl Peer {
             let _ = group.reply.send(Err(Arc::clone(&error)));
         }
         self.caller.connections().close();
+    }
+
+    fn full(&self, kind: Kind) -> ForwardError {
+        let waiting = self.shared.settings.batch.waiting_max;
+        let error = PeerError::not_sent(format!("{waiting} checks already wait for this peer"));
+        self.failed_text(kind, Failure::NotSent, &client_error(&error))
     }
 
     fn failed_text(&self, kind: Kind, failure: Failure, text: &str) -> ForwardError {
@@ -419,6 +431,15 @@ impl Timed for Peer {
 /// As the original words and remembers a failed forward.
 pub(crate) fn client_error(error: &PeerError) -> String {
     format!("Error in client.GetPeerRateLimits: {}", error.rpc_error())
+}
+
+/// What a peer would say of a message of this size, which is therefore not sent.
+fn too_large(bytes: usize) -> PeerError {
+    PeerError {
+        failure: Failure::Answered,
+        code: Code::ResourceExhausted,
+        text: format!("grpc: received message larger than max ({bytes} vs. {MESSAGE_BYTES_MAX})"),
+    }
 }
 
 fn closing(kind: Kind) -> ForwardError {

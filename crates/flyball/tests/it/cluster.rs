@@ -22,7 +22,7 @@ pub(crate) struct Member {
     server: Option<DropGuard>,
 }
 
-async fn member(settings: impl FnOnce(&mut Settings)) -> Member {
+pub(crate) async fn member(settings: impl FnOnce(&mut Settings)) -> Member {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let mut given = Settings { advertise_address: address.clone(), ..Settings::default() };

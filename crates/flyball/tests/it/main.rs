@@ -6,6 +6,7 @@
 mod cluster;
 mod common;
 mod embedding;
+mod forwarding;
 mod intake;
 mod inventory;
 mod metrics;
