@@ -194,6 +194,12 @@ impl Default for Rules {
     }
 }
 
+/// The most entries in the metadata of a client's item. Exact semantics only. Tracing headers and what callers note for
+/// themselves need a dozen.
+pub const METADATA_ENTRIES_MAX: usize = 64;
+/// The most bytes of all names and values in them. Exact semantics only. What HTTP servers commonly take as headers.
+pub const METADATA_BYTES_MAX: usize = 16 * 1_024;
+
 /// A [`Check`], and what had to be done to get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted<'a> {
@@ -244,6 +250,21 @@ impl Rules {
             }
         }
         Ok(behavior)
+    }
+
+    /// What a client may hang on an item: so many entries with so many bytes. It decides nothing and travels to the owner
+    /// all the same, so what is too much is refused where the client asked. A peer's items were looked at there.
+    pub fn screen_metadata(&self, entries: usize, bytes: usize) -> Result<(), CheckError> {
+        if self.semantics != Semantics::Exact {
+            return Ok(());
+        }
+        if entries > METADATA_ENTRIES_MAX {
+            return Err(CheckError::TooMuchMetadata(METADATA_ENTRIES_MAX, "entries"));
+        }
+        if bytes > METADATA_BYTES_MAX {
+            return Err(CheckError::TooMuchMetadata(METADATA_BYTES_MAX, "bytes"));
+        }
+        Ok(())
     }
 
     /// The moment a request is about, and whether the one it claims had to be moved. `now` is the node's clock.

@@ -23,6 +23,8 @@ pub enum CheckError {
     Negative(&'static str),
     /// `name` and `unique_key` together are longer than this many bytes. Only with exact semantics.
     KeyTooLong(usize),
+    /// The metadata has more than so many entries or bytes, as the text says. Only with exact semantics.
+    TooMuchMetadata(usize, &'static str),
     /// An algorithm number nobody knows.
     InvalidAlgorithm(i32),
     /// `DURATION_IS_GREGORIAN` with a duration that is no calendar interval; the text names the algorithm.
@@ -47,6 +49,7 @@ impl fmt::Display for CheckError {
             Self::MaxWaitWith(what) => write!(f, "max_wait cannot be combined with {what}"),
             Self::Negative(field) => write!(f, "field '{field}' cannot be negative"),
             Self::KeyTooLong(bytes) => write!(f, "name and unique_key exceed {bytes} bytes"),
+            Self::TooMuchMetadata(most, unit) => write!(f, "metadata exceeds {most} {unit}"),
             Self::InvalidAlgorithm(number) => write!(f, "Invalid rate limit algorithm '{number}'"),
             Self::InvalidCalendar(bucket) => write!(
                 f,

@@ -30,6 +30,12 @@ pub fn request(item: &pb::RateLimitReq) -> Request<'_> {
     }
 }
 
+/// How much a client hung on an item: entries, and the bytes of their names and values.
+#[inline]
+pub fn metadata_size(item: &pb::RateLimitReq) -> (usize, usize) {
+    (item.metadata.len(), item.metadata.iter().map(|(name, value)| name.len() + value.len()).sum())
+}
+
 /// Where an item was judged: an error says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judge {

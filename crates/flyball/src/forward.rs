@@ -71,7 +71,8 @@ struct Walk<'a> {
 }
 
 impl Inner {
-    /// All items of a client's call, on a node that is not alone.
+    /// All items of a client's call, on a node that is not alone, or in which something has to be refused before the owner
+    /// sees it.
     pub(crate) async fn items_of_many(
         &self,
         mut cluster: Arc<Cluster>,
@@ -166,7 +167,12 @@ impl Inner {
             }
             let item = &mut items[index as usize];
             let request = convert::request(item);
-            let behavior = match self.rules.screen(&request, Source::Client) {
+            let metadata = convert::metadata_size(item);
+            let screened = self.rules.screen(&request, Source::Client).and_then(|behavior| {
+                self.rules.screen_metadata(metadata.0, metadata.1)?;
+                Ok(behavior)
+            });
+            let behavior = match screened {
                 Ok(behavior) => behavior,
                 Err(error) => {
                     walk.tally.error(error.into());

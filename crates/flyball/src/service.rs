@@ -67,7 +67,11 @@ impl Inner {
         let items = &mut request.requests;
         self.admit_call(items.len(), context, call, CallError::TooManyItems)?;
         let cluster = self.cluster.load();
-        let answers = if cluster.view.is_alone() {
+        let refused = |item| {
+            let (entries, bytes) = convert::metadata_size(item);
+            self.rules.screen_metadata(entries, bytes).is_err()
+        };
+        let answers = if cluster.view.is_alone() && !items.iter().any(refused) {
             self.own_items(items, Source::Client, context, call).into()
         } else {
             // An owned handle: the guard belongs to this thread, and the call may go on elsewhere.

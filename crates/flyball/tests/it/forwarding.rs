@@ -61,6 +61,25 @@ async fn what_goes_alone_waits_within_the_bound() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_is_bounded_wherever_it_is_asked_for() {
+    let some = |entries: usize, bytes: usize| {
+        let name = |number: usize| (format!("{number:04}"), "v".repeat(bytes / entries - 4));
+        pb::RateLimitReq { metadata: (0..entries).map(name).collect(), ..item("k") }
+    };
+    for (semantics, bounded) in [(Semantics::Exact, true), (Semantics::Gubernator, false)] {
+        let members = cluster(3, |settings| settings.rules.semantics = semantics).await;
+        let alone = member(|settings| settings.rules.semantics = semantics).await;
+        for asked in members.iter().chain([&alone]) {
+            let items = vec![some(64, 16_384), some(65, 650), some(1, 16_385), item("k")];
+            let answers = get(asked, items).await;
+            let errors: Vec<_> = answers.iter().map(|answer| answer.error.as_str()).collect();
+            let expected = ["", "metadata exceeds 64 entries", "metadata exceeds 16384 bytes", ""];
+            assert_eq!(errors, if bounded { expected } else { [""; 4] });
+        }
+    }
+}
+
 /// A client's message may be as large as a message may be; on its way to the owner it grows.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_message_is_larger_than_a_peer_takes() {
