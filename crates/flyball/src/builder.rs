@@ -1,7 +1,6 @@
 //! Puts a node together from values and components.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -21,6 +20,7 @@ use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::peers::guard::Guard;
 use crate::peers::peer::PeerShared;
+use crate::peers::source::OwnSource;
 use crate::service::Inner;
 use crate::settings::Settings;
 use crate::sweep;
@@ -90,11 +90,11 @@ impl NodeBuilder {
         let closing = CancellationToken::new();
         sweep::spawn(Arc::clone(&store), Arc::clone(&fallback), Arc::clone(&clock), closing.clone());
         let view = View::alone(&advertise_address, &data_center, cluster.ring);
-        let own_ip = advertise_address.parse().ok().map(|own: SocketAddr| own.ip());
+        let source = Arc::new(OwnSource::new(&advertise_address));
         let inner = Arc::new(Inner {
             guard: Arc::new(Guard::new(cluster.access.clone(), &advertise_address)),
             globals: Globals::new(&cluster, random()),
-            shared: Arc::new(PeerShared::new(cluster, own_ip, Arc::clone(&fallback))),
+            shared: Arc::new(PeerShared::new(cluster, source, Arc::clone(&fallback))),
             cluster: ArcSwap::from_pointee(Cluster::alone(view)),
             changing: tokio::sync::Mutex::new(0),
             fallback,
@@ -115,6 +115,8 @@ impl NodeBuilder {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (guard, closing) = (Arc::clone(&inner.guard), inner.closing.clone());
             runtime.spawn(async move { closing.run_until_cancelled(guard.keep_looking_up()).await });
+            let (source, closing) = (Arc::clone(&inner.shared.source), inner.closing.clone());
+            runtime.spawn(async move { closing.run_until_cancelled(source.keep_looking_up()).await });
         }
         Node::from(inner)
     }

@@ -267,6 +267,8 @@ impl<A: Message + Default> Decoder for MessageDecoder<A> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
@@ -290,7 +292,7 @@ mod tests {
     async fn outcome(says: impl Fn(u8) -> Vec<u8>) -> (Failure, usize) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let caller = Caller::new(&address, Connections::new(&address, None, 1), None);
+        let caller = Caller::new(&address, Connections::new(&address, Arc::default(), 1), None);
         let mut seen = 0;
         let peer = async {
             loop {

@@ -4,8 +4,8 @@
 //! take the connections in turns. While one is being opened, whoever needs it waits for the same attempt, and shares
 //! its failure: a dead peer is dialled once, not once per waiting call.
 //!
-//! A call is bound to the node's own address, where that is one of this machine's: the receiving node knows its
-//! peers by it (see `guard.rs`).
+//! A call is bound to the node's own address, where that is one of this machine's (see `source.rs`): the receiving node
+//! knows its peers by it (see `guard.rs`).
 //!
 //! An idle connection is kept alive by TCP, not by HTTP/2: an original closes connections on which pings come more often
 //! than every two hours, and takes a call with it that arrives at that moment. A process that hangs while its machine
@@ -16,9 +16,9 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Mutex;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper::client::conn::http2::{self, SendRequest};
@@ -26,6 +26,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tonic::body::Body;
+
+use super::source::OwnSource;
 
 /// How long a peer may take to accept a connection.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -56,10 +58,18 @@ impl fmt::Display for DialError {
     }
 }
 
+/// An open connection.
+#[derive(Debug)]
+struct Open {
+    sender: SendRequest<Body>,
+    /// Of the own address from which it was opened.
+    generation: u64,
+}
+
 /// One connection, or the place for one.
 #[derive(Debug, Default)]
 struct Slot {
-    open: Mutex<Option<SendRequest<Body>>>,
+    open: Mutex<Option<Open>>,
     /// Held while dialling. Inside: how many attempts there were, and how the last one failed.
     dialling: tokio::sync::Mutex<(u64, Option<DialError>)>,
     attempts: AtomicUsize,
@@ -69,15 +79,15 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct Connections {
     address: String,
-    source: Option<IpAddr>,
+    source: Arc<OwnSource>,
     slots: Box<[Slot]>,
     next: AtomicUsize,
     closed: AtomicBool,
 }
 
 impl Connections {
-    /// None open yet. `source`: the node's own address, if it is known as a number.
-    pub(crate) fn new(address: &str, source: Option<IpAddr>, count: usize) -> Self {
+    /// None open yet.
+    pub(crate) fn new(address: &str, source: Arc<OwnSource>, count: usize) -> Self {
         Self {
             address: address.to_owned(),
             source,
@@ -90,26 +100,27 @@ impl Connections {
     /// A connection to send on.
     pub(crate) async fn get(&self) -> Result<SendRequest<Body>, DialError> {
         let slot = &self.slots[self.next.fetch_add(1, Relaxed) % self.slots.len()];
-        if let Some(open) = slot.usable() {
+        if let Some(open) = slot.usable(self.source.generation()) {
             return Ok(open);
         }
         let before = slot.attempts.load(Relaxed) as u64;
         let mut dialling = slot.dialling.lock().await;
-        if let Some(open) = slot.usable() {
+        if let Some(open) = slot.usable(self.source.generation()) {
             return Ok(open);
         }
         let (attempts, failure) = &mut *dialling;
         if let (true, Some(failure)) = (*attempts > before, &failure) {
             return Err(failure.clone());
         }
+        let generation = self.source.generation();
         let dialled = self.dial().await;
         *attempts += 1;
         slot.attempts.store(*attempts as usize, Relaxed);
         match dialled {
-            Ok(open) => {
+            Ok(sender) => {
                 *failure = None;
-                *slot.lock() = Some(open.clone());
-                Ok(open)
+                *slot.lock() = Some(Open { sender: sender.clone(), generation });
+                Ok(sender)
             }
             Err(error) => {
                 *failure = Some(error.clone());
@@ -177,7 +188,7 @@ impl Connections {
 
     async fn connect_to(&self, address: SocketAddr) -> io::Result<TcpStream> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        if let Some(source) = self.source.filter(|source| source.is_ipv4() == address.is_ipv4())
+        if let Some(source) = self.source.toward(address.ip())
             && let Err(error) = socket.bind(SocketAddr::new(source, 0))
         {
             // Behind an address translation the own address is not one of this machine's.
@@ -188,12 +199,14 @@ impl Connections {
 }
 
 impl Slot {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<SendRequest<Body>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Open>> {
         self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn usable(&self) -> Option<SendRequest<Body>> {
-        self.lock().as_ref().filter(|open| !open.is_closed()).cloned()
+    fn usable(&self, generation: u64) -> Option<SendRequest<Body>> {
+        let open = self.lock();
+        let open = open.as_ref().filter(|open| !open.sender.is_closed() && open.generation == generation)?;
+        Some(open.sender.clone())
     }
 }
 
@@ -220,7 +233,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_idle_connection_sends_no_pings_and_stays_open() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let connections = Connections::new(&listener.local_addr().unwrap().to_string(), None, 1);
+        let connections = Connections::new(&listener.local_addr().unwrap().to_string(), Arc::default(), 1);
         let (dialled, accepted) = tokio::join!(connections.get(), listener.accept());
         let (sender, (mut stream, _)) = (dialled.unwrap(), accepted.unwrap());
         stream.write_all(&EMPTY_SETTINGS).await.unwrap();
@@ -238,5 +251,24 @@ mod tests {
         assert!(!kinds.is_empty() && !kinds.contains(&PING), "{kinds:?}");
         let socket = connections.connect().await.unwrap();
         assert!(SockRef::from(&socket).keepalive().unwrap());
+    }
+
+    #[tokio::test]
+    async fn connections_come_from_the_own_address_as_soon_as_it_is_known() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let source = Arc::new(OwnSource::new("node-1:1051"));
+        let connections =
+            Connections::new(&listener.local_addr().unwrap().to_string(), Arc::clone(&source), 1);
+        let mut open = Vec::new();
+        for (own, expected) in [(None, "127.0.0.1"), (Some("127.0.0.5"), "127.0.0.5")] {
+            source.take(own.into_iter().map(|own| own.parse().unwrap()));
+            let (dialled, accepted) = tokio::join!(connections.get(), listener.accept());
+            let (mut stream, from) = accepted.unwrap();
+            stream.write_all(&EMPTY_SETTINGS).await.unwrap();
+            assert_eq!(from.ip().to_string(), expected);
+            open.push((dialled.unwrap(), stream));
+            connections.get().await.unwrap();
+        }
+        assert!(!open[0].0.is_closed(), "calls that are under way on the old one go on");
     }
 }

@@ -5,6 +5,7 @@
 //! * `group.rs`: the checks of one call that go to one peer, and the way back for their answers.
 //! * `peer.rs`: one peer: its gathered checks ([`Batcher`](flyball_core::cluster::Batcher)), its
 //!   [`Health`](flyball_core::cluster::Health), its numbers.
+//! * `source.rs`: the address from which this node calls them.
 //! * `timer.rs`: the thread that ends batch windows, which are shorter than the runtime's clock is fine.
 //! * `guard.rs`: who may call the peers' service here.
 
@@ -13,4 +14,5 @@ pub(crate) mod connection;
 pub(crate) mod group;
 pub(crate) mod guard;
 pub(crate) mod peer;
+pub(crate) mod source;
 pub(crate) mod timer;

@@ -23,6 +23,7 @@ use tonic::Code;
 use super::call::{Caller, PeerError};
 use super::connection::Connections;
 use super::group::{ForwardError, Group, Reply, hand_out, put_together};
+use super::source::OwnSource;
 use super::timer::{Timed, Timer};
 use crate::MESSAGE_BYTES_MAX;
 use crate::fallback::Fallback;
@@ -35,7 +36,7 @@ use crate::settings::ClusterSettings;
 #[derive(Debug)]
 pub(crate) struct PeerShared {
     pub(crate) settings: ClusterSettings,
-    pub(crate) own_ip: Option<std::net::IpAddr>,
+    pub(crate) source: Arc<OwnSource>,
     timer: Timer<Peer>,
     started: Instant,
     runtime: Option<tokio::runtime::Handle>,
@@ -44,14 +45,10 @@ pub(crate) struct PeerShared {
 }
 
 impl PeerShared {
-    pub(crate) fn new(
-        settings: ClusterSettings,
-        own_ip: Option<std::net::IpAddr>,
-        fallback: Arc<Fallback>,
-    ) -> Self {
+    pub(crate) fn new(settings: ClusterSettings, source: Arc<OwnSource>, fallback: Arc<Fallback>) -> Self {
         Self {
             settings,
-            own_ip,
+            source,
             timer: Timer::default(),
             started: Instant::now(),
             runtime: tokio::runtime::Handle::try_current().ok(),
@@ -132,7 +129,8 @@ impl Peer {
     /// A peer nobody has called yet. Nothing is dialled.
     pub(crate) fn new(info: PeerInfo, shared: &Arc<PeerShared>, seed: u64) -> Self {
         let settings = &shared.settings;
-        let connections = Connections::new(&info.grpc_address, shared.own_ip, settings.connections);
+        let connections =
+            Connections::new(&info.grpc_address, Arc::clone(&shared.source), settings.connections);
         let caller = Caller::new(&info.grpc_address, connections, settings.access.secret.as_deref());
         let health = HealthSettings { seed, ..settings.health };
         let owner = Arc::new(Owner::new(&info.grpc_address));
