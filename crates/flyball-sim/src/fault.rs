@@ -24,6 +24,8 @@ pub enum Fault {
     NotSubtracted,
     /// A forward that was not answered is sent again.
     ForwardRepeated,
+    /// What was granted in an owner's stead is forgotten when the owner is back.
+    ShareForgotten,
 }
 
 impl Fault {
@@ -38,5 +40,6 @@ impl Fault {
         Self::OwnOverwritten,
         Self::NotSubtracted,
         Self::ForwardRepeated,
+        Self::ShareForgotten,
     ];
 }

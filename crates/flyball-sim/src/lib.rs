@@ -19,6 +19,7 @@ pub mod node;
 pub mod reference;
 mod run;
 pub mod scenario;
+pub mod shares;
 pub mod swarm;
 pub mod trace;
 pub mod workload;

@@ -23,6 +23,7 @@ use crate::message::{
     Applied, Asked, Body, CheckId, Effect, Item, Line, NodeId, Note, Origin, Reply, Told, Via, address,
     node_at,
 };
+use crate::shares::Shares;
 
 /// How nodes are set up; the same for all.
 #[derive(Clone, Debug)]
@@ -101,6 +102,7 @@ pub struct Node {
     store: Store,
     view: View,
     links: BTreeMap<NodeId, Link>,
+    shares: Shares,
     hits: GlobalHits,
     broadcast: GlobalBroadcast,
     hit_senders: Senders,
@@ -128,6 +130,7 @@ impl Node {
             store: small_store(),
             view: View::alone(&address(id), "", settings.ring),
             links: BTreeMap::new(),
+            shares: Shares::new(small_store()),
             hits: GlobalHits::new(hits),
             broadcast: GlobalBroadcast::new(settings.broadcast),
             hit_senders: Senders::new(64),
@@ -181,6 +184,7 @@ impl Node {
             self.tell(broadcast, now, out);
         }
         self.store.sweep(now.wall);
+        self.shares.sweep(now.wall);
     }
 
     fn call(&mut self, to: NodeId, body: Body, call: Call, out: &mut Vec<Effect>) {
@@ -308,17 +312,17 @@ impl Actor for Node {
 
     fn answered(&mut self, call: u64, result: Result<Reply, Failure>, now: Now, out: &mut Vec<Effect>) {
         let Some((peer, call)) = self.calls.remove(&call) else { return };
+        let mut is_back = false;
         if let Some(link) = self.links.get_mut(&peer) {
             match &result {
-                Ok(_) => {
-                    if link.health.succeeded() {
-                        link.forget_shares();
-                    }
-                }
+                Ok(_) => is_back = link.health.succeeded(),
                 Err(failure) => {
                     link.health.failed(*failure, "no answer", now.instant);
                 }
             }
+        }
+        if is_back && self.fault(Fault::ShareForgotten) {
+            self.shares = Shares::new(small_store());
         }
         if let Err(failure) = result {
             out.push(Effect::Note(Note::Failed(peer, failure)));
@@ -356,9 +360,7 @@ impl Actor for Node {
         }
         for peer in others {
             let (epoch, seed) = (self.view.epoch(), self.session ^ peer as u64);
-            self.links
-                .entry(peer)
-                .or_insert_with(|| Link::new(epoch, self.settings.batch, seed, small_store()));
+            self.links.entry(peer).or_insert_with(|| Link::new(epoch, self.settings.batch, seed));
         }
         self.rehome(now, out);
         self.send_what_is_due(now, false, out);

@@ -58,3 +58,8 @@ fn unconfirmed_hits_given_back() {
 fn a_forward_sent_again() {
     found_by(Fault::ForwardRepeated, &["one_answer"]);
 }
+
+#[test]
+fn a_new_share_with_every_outage() {
+    found_by(Fault::ShareForgotten, &["share_bound"]);
+}

@@ -94,7 +94,7 @@ impl NodeBuilder {
         let inner = Arc::new(Inner {
             guard: Arc::new(Guard::new(cluster.access.clone(), &advertise_address)),
             globals: Globals::new(&cluster, random()),
-            shared: Arc::new(PeerShared::new(cluster, source, Arc::clone(&fallback))),
+            shared: Arc::new(PeerShared::new(cluster, source)),
             cluster: ArcSwap::from_pointee(Cluster::alone(view)),
             changing: tokio::sync::Mutex::new(0),
             fallback,

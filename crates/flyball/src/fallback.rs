@@ -1,13 +1,12 @@
 //! Answers for checks whose owner cannot be reached; see [`Unreachable`] for the choices.
 //!
-//! Buckets that stand in for an unreachable owner's lie in a small store of their own, under the owner's name, so that all of
-//! them can be forgotten when it is back and none is ever taken for the node's own.
+//! Buckets that stand in for an unreachable owner's lie in a small store of their own, so that none is ever taken for the
+//! node's own. They live until their windows end, whether the owner is back before or not: an owner that comes and
+//! goes would otherwise earn its callers a new share with each time.
 
 use flyball_core::cluster::{Unreachable, share_of};
-use flyball_core::store::{Role, Store, StoreSettings, StoredKey};
-use flyball_core::{
-    Behavior, CheckError, Decision, Key, Request, Rules, Semantics, Source, Status, Timestamp,
-};
+use flyball_core::store::{Role, Store, StoreSettings};
+use flyball_core::{Behavior, CheckError, Decision, Request, Rules, Semantics, Source, Status, Timestamp};
 use flyball_proto::convert;
 
 use crate::pb;
@@ -39,10 +38,9 @@ impl Fallback {
         Self { policy, rules: rules.clone(), store: Store::new(&part) }
     }
 
-    /// Answers in the stead of `owner`, one of so many nodes. `error` is the item error, for when there is no decision.
+    /// Answers in the stead of the owner, one of so many nodes. `error` is the item error, for when there is no decision.
     pub(crate) fn answer(
         &self,
-        owner: &str,
         nodes: usize,
         request: &Request<'_>,
         error: String,
@@ -53,8 +51,8 @@ impl Fallback {
             return self.refusal(error);
         }
         let made = match self.policy {
-            Unreachable::LocalShare => self.decide(owner, &share_of(request, nodes), now),
-            Unreachable::Local => self.decide(owner, request, now),
+            Unreachable::LocalShare => self.decide(&share_of(request, nodes), now),
+            Unreachable::Local => self.decide(request, now),
             Unreachable::Deny | Unreachable::Error => Ok(self.deny(request, now)),
         };
         let mut answer = match made {
@@ -74,16 +72,13 @@ impl Fallback {
         answer
     }
 
-    fn decide(&self, owner: &str, request: &Request<'_>, now: Timestamp) -> Result<Decision, CheckError> {
+    fn decide(&self, request: &Request<'_>, now: Timestamp) -> Result<Decision, CheckError> {
         let admitted = self.rules.admit(request, Source::Peer, now)?;
         if request.hits < 0 && self.policy == Unreachable::LocalShare {
             // The share never took these units.
             return Ok(self.deny(request, now));
         }
-        let name = named(owner, request.key.name);
-        let mut check = admitted.check;
-        check.key = Key { name: &name, ..check.key };
-        self.store.apply(&check, now, &self.rules, Role::Replica)
+        self.store.apply(&admitted.check, now, &self.rules, Role::Replica)
     }
 
     /// Refused, until the window that begins now would be over.
@@ -97,41 +92,16 @@ impl Fallback {
         Decision { status, limit: request.limit, reset_time: end, ..Decision::default() }
     }
 
-    /// The owner is back.
-    pub(crate) fn forget(&self, owner: &str) {
-        let prefix = named(owner, "");
-        let mut gone = Vec::new();
-        self.store.for_each(|key, _| {
-            let (name, joined) = match key {
-                StoredKey::Pair(Key { name, unique_key }) => (name, Some(unique_key)),
-                StoredKey::Joined(text) => (text, None),
-            };
-            if name.starts_with(&prefix) {
-                gone.push((name.to_owned(), joined.map(str::to_owned)));
-            }
-        });
-        for (name, unique_key) in &gone {
-            let key = match unique_key {
-                Some(unique_key) => StoredKey::Pair(Key { name, unique_key }),
-                None => StoredKey::Joined(name),
-            };
-            self.store.remove(key);
-        }
-    }
-
     /// Frees what has expired.
     pub(crate) fn sweep(&self, now: Timestamp) {
         self.store.sweep(now);
     }
 }
 
-/// A limit's name in the stead of an owner. No address has a zero byte.
-fn named(owner: &str, name: &str) -> String {
-    format!("{owner}\0{name}")
-}
-
 #[cfg(test)]
 mod tests {
+    use flyball_core::Key;
+
     use super::*;
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -156,7 +126,7 @@ mod tests {
     }
 
     fn ask(fallback: &Fallback, request: &Request<'_>) -> pb::RateLimitResp {
-        fallback.answer("10.0.0.1:1051", 3, request, "while fetching".to_owned(), NOW)
+        fallback.answer(3, request, "while fetching".to_owned(), NOW)
     }
 
     #[test]
@@ -175,13 +145,14 @@ mod tests {
                 "refunds are refused"
             );
             assert_eq!(ask(&fallback, &request("k")).status, 1);
-            // Another owner's keys are others; a recovered owner's are forgotten.
-            let other = fallback.answer("10.0.0.2:1051", 3, &request("k"), String::new(), NOW);
-            assert_eq!(other.remaining, 3);
-            fallback.forget("10.0.0.1:1051");
-            assert_eq!(ask(&fallback, &request("k")).remaining, 3);
-            let other = fallback.answer("10.0.0.2:1051", 3, &request("k"), String::new(), NOW);
-            assert_eq!(other.remaining, 2);
+            assert_eq!(ask(&fallback, &request("other")).remaining, 3);
+            // Whatever became of the owner meanwhile, the share is one for as long as its window lasts.
+            let after = |ms| Timestamp(NOW.ms() + ms);
+            let later = |ms| fallback.answer(3, &request("k"), String::new(), after(ms));
+            fallback.sweep(after(59_999));
+            assert_eq!(later(59_999).status, 1);
+            let created = Request { created_at: None, ..request("k") };
+            assert_eq!(fallback.answer(3, &created, String::new(), after(60_001)).remaining, 3);
         }
     }
 

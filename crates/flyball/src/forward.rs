@@ -94,7 +94,7 @@ impl Inner {
             }
             let newer = self.cluster.load_full();
             let changed = round < REROUTES_MAX && newer.view.epoch() != cluster.view.epoch();
-            // An owner that came back meanwhile is asked, not stood in for: its shares are forgotten already.
+            // An owner that came back meanwhile is asked, not stood in for.
             let is_back = |missed: &Missed| {
                 round == 0
                     && missed.failure == Failure::NotSent
@@ -372,7 +372,7 @@ impl Inner {
         }
         walk.tally.fallback += 1;
         let nodes = cluster.view.local().len();
-        let answer = self.fallback.answer(&missed.owner, nodes, &request, error, walk.now);
+        let answer = self.fallback.answer(nodes, &request, error, walk.now);
         walk.answers.put(missed.index as usize, answer);
     }
 }

@@ -3,8 +3,9 @@
 //! A dead owner must not stop the service it protects, and must not stop protecting it either. By default the node
 //! that was asked decides by itself, with its *share* of the limit: every node may grant the n-th part, so that
 //! all of them together grant what the owner would have, and nobody needs to talk to anybody. Shares live in a
-//! table of their own and are forgotten when the owner is back; merging them would charge callers for a time in
-//! which the owner may itself have been counting.
+//! table of their own until their windows end, and an owner that is back does not hear of them; merging them would charge
+//! callers for a time in which the owner may itself have been counting. Forgetting them when it is back would give
+//! callers a new share with every outage within a window.
 
 use crate::check::Request;
 

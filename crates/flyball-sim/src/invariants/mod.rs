@@ -11,6 +11,7 @@ mod one_answer;
 mod one_hop;
 mod one_owner;
 mod reset_monotonic;
+mod share_bound;
 
 use std::fmt;
 
@@ -81,6 +82,7 @@ impl Invariants {
             Box::new(one_hop::OneHop),
             Box::new(one_owner::OneOwner::default()),
             Box::new(admission_bound::AdmissionBound::default()),
+            Box::new(share_bound::ShareBound::default()),
             Box::new(hits_conserved::HitsConserved::default()),
             Box::new(reset_monotonic::ResetMonotonic::default()),
             Box::new(expired_is_absent::ExpiredIsAbsent),

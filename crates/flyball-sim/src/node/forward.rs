@@ -106,13 +106,8 @@ impl Node {
             }
             let nodes = self.view.local().len();
             for item in &group.items {
-                let policy = self.settings.unreachable;
-                let answer = match self.links.get_mut(&owner) {
-                    Some(link) => {
-                        link.fall_back(policy, &item.asked.request(), nodes, &self.settings.rules, now.wall)
-                    }
-                    None => None,
-                };
+                let NodeSettings { unreachable, rules, .. } = &self.settings;
+                let answer = self.shares.answer(*unreachable, &item.asked.request(), nodes, rules, now.wall);
                 tell(item, Via::Fallback, answer.map(Ok), out);
             }
         }

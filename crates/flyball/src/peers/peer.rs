@@ -26,7 +26,6 @@ use super::group::{ForwardError, Group, Reply, hand_out, put_together};
 use super::source::OwnSource;
 use super::timer::{Timed, Timer};
 use crate::MESSAGE_BYTES_MAX;
-use crate::fallback::Fallback;
 use crate::method::Method;
 use crate::metrics::timing::Timing;
 use crate::pb;
@@ -40,19 +39,16 @@ pub(crate) struct PeerShared {
     timer: Timer<Peer>,
     started: Instant,
     runtime: Option<tokio::runtime::Handle>,
-    /// Forgets what was decided in a peer's stead when it is back.
-    pub(crate) fallback: Arc<Fallback>,
 }
 
 impl PeerShared {
-    pub(crate) fn new(settings: ClusterSettings, source: Arc<OwnSource>, fallback: Arc<Fallback>) -> Self {
+    pub(crate) fn new(settings: ClusterSettings, source: Arc<OwnSource>) -> Self {
         Self {
             settings,
             source,
             timer: Timer::default(),
             started: Instant::now(),
             runtime: tokio::runtime::Handle::try_current().ok(),
-            fallback,
         }
     }
 
@@ -315,7 +311,6 @@ impl Peer {
         drop(health);
         if recovered {
             tracing::info!(peer = self.address(), "the peer answers again");
-            self.shared.fallback.forget(self.address());
         }
     }
 
@@ -333,7 +328,6 @@ impl Peer {
         if rose {
             // An error is an answer too.
             tracing::info!(peer = self.address(), error = text, "the peer answers again");
-            self.shared.fallback.forget(self.address());
         } else if fell {
             tracing::warn!(
                 peer = self.address(),
