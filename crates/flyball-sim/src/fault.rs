@@ -26,6 +26,8 @@ pub enum Fault {
     ForwardRepeated,
     /// What was granted in an owner's stead is forgotten when the owner is back.
     ShareForgotten,
+    /// A node that is asked to stop just ends.
+    NotFlushed,
 }
 
 impl Fault {
@@ -41,5 +43,6 @@ impl Fault {
         Self::NotSubtracted,
         Self::ForwardRepeated,
         Self::ShareForgotten,
+        Self::NotFlushed,
     ];
 }

@@ -14,6 +14,8 @@ pub struct Group {
     pub epoch: u64,
     /// How often they were routed before.
     pub round: u8,
+    /// The number of its walk: one pass over a call's checks.
+    pub walk: u64,
 }
 
 /// See [the module](self).

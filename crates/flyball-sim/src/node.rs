@@ -7,6 +7,7 @@ mod forward;
 mod global;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use flyball_core::cluster::{
     BatchSettings, Broadcast, Failure, GlobalBroadcast, GlobalHits, GlobalSettings, HitsBatch, Member,
@@ -47,20 +48,28 @@ pub struct NodeSettings {
 /// A call under way, as its sender remembers it.
 #[derive(Debug)]
 enum Call {
-    /// Items of a batch that this link's batcher knows of, or of one that went alone.
-    Forward {
-        groups: Vec<Group>,
-        link: Option<u64>,
-    },
-    Hits {
-        owner: Box<str>,
-        sequence: u64,
-    },
-    News {
-        peer: Box<str>,
-        sequence: u64,
-    },
+    Forward(Forwarded),
+    Hits { owner: Box<str>, sequence: u64 },
+    News { peer: Box<str>, sequence: u64 },
     Probe,
+}
+
+/// A message with checks, of which this link's batcher knows.
+#[derive(Debug)]
+struct Forwarded {
+    groups: Vec<Group>,
+    link: Option<u64>,
+    alone: bool,
+}
+
+/// One pass over the checks of a call: what its owners did not get is looked at when all of them are through, as the
+/// production glue waits for one after the other.
+#[derive(Debug, Default)]
+struct Walk {
+    /// Groups that are not through.
+    open: usize,
+    /// Of whom, how, and what.
+    missed: Vec<(NodeId, Failure, Group)>,
 }
 
 /// The moment, by both clocks.
@@ -86,6 +95,10 @@ pub trait Actor: std::fmt::Debug {
     fn answered(&mut self, call: u64, result: Result<Reply, Failure>, now: Now, out: &mut Vec<Effect>);
     /// Discovery reports who there is.
     fn set_peers(&mut self, peers: &[NodeId], now: Now, out: &mut Vec<Effect>);
+    /// It is to end, and sends what it owes.
+    fn stop(&mut self, now: Now, out: &mut Vec<Effect>);
+    /// It was asked to stop, and has nothing left to do.
+    fn is_done(&self) -> bool;
     /// What it sees.
     fn view(&self) -> &View;
     /// It, if it is flyball's.
@@ -109,9 +122,22 @@ pub struct Node {
     news_senders: Senders,
     calls: BTreeMap<u64, (NodeId, Call)>,
     next_call: u64,
+    /// Calls of clients, some of whose checks are with others.
+    walks: BTreeMap<u64, Walk>,
+    next_walk: u64,
+    /// Once it is asked to stop: when it next sends whatever there is.
+    flush_at: Option<Instant>,
     /// Of batches that a fault gives another number with every attempt.
     renumbered: u64,
 }
+
+/// While a node stops, it tries again to send what it owes after this.
+const FLUSH_EVERY: Duration = Duration::from_millis(20);
+
+/// More than there are nodes. The production node forgets senders that are gone once they are more than there can be peers,
+/// thousands, which no run reaches. It is no small thing: a batch that was counted and not answered, and comes again after
+/// its sender was forgotten, is counted twice, as runs with room for three showed.
+const SENDERS_MAX: usize = 64;
 
 fn small_store() -> Store {
     Store::new(&StoreSettings { shards: 1, bytes_max: 4 << 20, ..StoreSettings::default() })
@@ -133,10 +159,13 @@ impl Node {
             shares: Shares::new(small_store()),
             hits: GlobalHits::new(hits),
             broadcast: GlobalBroadcast::new(settings.broadcast),
-            hit_senders: Senders::new(64),
-            news_senders: Senders::new(64),
+            hit_senders: Senders::new(SENDERS_MAX),
+            news_senders: Senders::new(SENDERS_MAX),
             calls: BTreeMap::new(),
             next_call: session << 32,
+            walks: BTreeMap::new(),
+            next_walk: 0,
+            flush_at: None,
             renumbered: 0,
             settings: settings.clone(),
         }
@@ -176,11 +205,23 @@ impl Node {
         self.calls.len()
     }
 
-    fn send_what_is_due(&mut self, now: Now, all: bool, out: &mut Vec<Effect>) {
+    fn send_what_is_due(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let all = self.flush_at.is_some_and(|at| at <= now.instant);
+        if all {
+            self.flush_at = Some(now.instant.saturating_add(FLUSH_EVERY));
+        }
+        let mut batches = Vec::new();
         while let Some(batch) = self.hits.due(now.instant, now.wall, all) {
+            batches.push(batch);
+        }
+        for batch in batches {
             self.send_hits(batch, now, out);
         }
+        let mut broadcasts = Vec::new();
         while let Some(broadcast) = self.broadcast.due(now.instant, all) {
+            broadcasts.push(broadcast);
+        }
+        for broadcast in broadcasts {
             self.tell(broadcast, now, out);
         }
         self.store.sweep(now.wall);
@@ -270,7 +311,8 @@ impl Node {
 impl Actor for Node {
     fn poll_timeout(&self) -> Option<Instant> {
         let links = self.links.values().filter_map(Link::poll_timeout);
-        links.chain(self.hits.poll_timeout()).chain(self.broadcast.poll_timeout()).min()
+        let globals = self.hits.poll_timeout().into_iter().chain(self.broadcast.poll_timeout());
+        links.chain(globals).chain(self.flush_at).min()
     }
 
     fn wake(&mut self, now: Now, out: &mut Vec<Effect>) {
@@ -280,19 +322,19 @@ impl Actor for Node {
             let (batch, probe) =
                 (link.batcher.handle_timeout(now.instant), link.health.handle_timeout(now.instant));
             if let Some(groups) = batch {
-                self.send_batch(peer, groups, true, out);
+                self.send_batch(peer, groups, false, out);
             }
             if probe {
                 self.call(peer, Body::Probe, Call::Probe, out);
             }
         }
-        self.send_what_is_due(now, false, out);
+        self.send_what_is_due(now, out);
     }
 
     fn ask(&mut self, items: Vec<(CheckId, Asked)>, now: Now, out: &mut Vec<Effect>) {
         let items = items.into_iter().map(|(check, asked)| Item { check: Some(check), asked, hops: 0 });
         self.walk(items.collect(), 0, Origin::Client, now, out);
-        self.send_what_is_due(now, false, out);
+        self.send_what_is_due(now, out);
     }
 
     fn called(&mut self, from: NodeId, body: Body, now: Now, out: &mut Vec<Effect>) -> Option<Reply> {
@@ -306,7 +348,7 @@ impl Actor for Node {
                 Reply::Done
             }
         };
-        self.send_what_is_due(now, false, out);
+        self.send_what_is_due(now, out);
         Some(reply)
     }
 
@@ -329,7 +371,7 @@ impl Actor for Node {
         }
         match call {
             Call::Probe => {}
-            Call::Forward { groups, link } => self.forward_ended(peer, groups, link, result, now, out),
+            Call::Forward(ended) => self.forward_ended(peer, ended, result, now, out),
             Call::Hits { owner, sequence } => match result {
                 Ok(Reply::Checks(_, session)) => self.hits.succeeded(&owner, sequence, session, now.instant),
                 Ok(Reply::Done) => {}
@@ -340,7 +382,7 @@ impl Actor for Node {
                 Err(_) => self.broadcast.failed(&peer, sequence, now.instant),
             },
         }
-        self.send_what_is_due(now, false, out);
+        self.send_what_is_due(now, out);
     }
 
     fn set_peers(&mut self, peers: &[NodeId], now: Now, out: &mut Vec<Effect>) {
@@ -363,7 +405,19 @@ impl Actor for Node {
             self.links.entry(peer).or_insert_with(|| Link::new(epoch, self.settings.batch, seed));
         }
         self.rehome(now, out);
-        self.send_what_is_due(now, false, out);
+        self.send_what_is_due(now, out);
+    }
+
+    fn stop(&mut self, now: Now, out: &mut Vec<Effect>) {
+        self.flush_at = Some(now.instant);
+        if !self.fault(Fault::NotFlushed) {
+            self.send_what_is_due(now, out);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let owes_nothing = self.hits.is_idle() && self.broadcast.is_empty() && self.walks.is_empty();
+        self.flush_at.is_some() && (owes_nothing || self.fault(Fault::NotFlushed))
     }
 
     fn view(&self) -> &View {

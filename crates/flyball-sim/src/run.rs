@@ -129,7 +129,11 @@ fn trouble(world: &mut World, options: &Options) -> Result<(), Violation> {
     if happens(world, options.crashes) {
         let node = some(world);
         if world.running().any(|(id, _)| id == node) {
-            world.crash(node)?;
+            if world.random.random_bool(0.5) {
+                world.crash(node)?;
+            } else {
+                world.stop(node)?;
+            }
         } else {
             world.start(node);
             let peers = some_peers(world, options, node);

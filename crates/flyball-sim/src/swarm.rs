@@ -98,6 +98,7 @@ impl Options {
             ..GlobalSettings::default()
         };
         let policies = [Unreachable::LocalShare, Unreachable::Local, Unreachable::Deny, Unreachable::Error];
+        let nodes = random.random_range(2..=6);
         let node = NodeSettings {
             rules: Rules::default(),
             ring: RingSettings { replicas: Replicas::new(16).unwrap_or_default(), ..RingSettings::default() },
@@ -111,7 +112,6 @@ impl Options {
             unreachable: *pick(random, &policies),
             fault,
         };
-        let nodes = random.random_range(2..=6);
         let mixed = random.random_bool(0.2);
         Self {
             seed,

@@ -4,6 +4,8 @@
 //! The world decides what a sender cannot: whether a packet arrives, whether anybody listens (nobody: the call was
 //! never sent), and when a call has waited long enough (nobody knows whether it was applied).
 
+mod lives;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
@@ -33,6 +35,7 @@ enum Event {
     Wake { node: NodeId, run: u64 },
     Peers { node: NodeId, peers: Vec<NodeId> },
     Thaw { node: NodeId },
+    Ends { node: NodeId, run: u64 },
 }
 
 /// A place in the queue: by time, then in the order in which things were planned.
@@ -70,6 +73,8 @@ struct Seat {
     run: u64,
     clock: SkewedClock,
     frozen_until: Option<Instant>,
+    /// It was asked to stop, when nothing was in its way or when something was.
+    stopping: Option<bool>,
     woken: Option<Instant>,
     wakes: u32,
 }
@@ -108,6 +113,7 @@ impl World {
             run: 0,
             clock: SkewedClock::default(),
             frozen_until: None,
+            stopping: None,
             woken: None,
             wakes: 0,
         };
@@ -153,50 +159,6 @@ impl World {
         Now { instant: self.now, wall: self.wall(node) }
     }
 
-    /// Starts a node; it knows nobody.
-    pub fn start(&mut self, node: NodeId) {
-        let seat = &mut self.seats[node];
-        seat.run += 1;
-        let session = ((node as u64 + 1) << 16) | seat.run;
-        let settings = &self.settings;
-        seat.node = Some(if seat.legacy {
-            Box::new(Legacy::new(node, session, settings))
-        } else {
-            Box::new(Node::new(node, session, settings))
-        });
-        (seat.woken, seat.frozen_until) = (None, None);
-        self.trace.note(format_args!("{} start {node}", self.now.0));
-        self.facts.started(node, self.now);
-    }
-
-    /// Ends a node at once. Its clients see their connections close.
-    pub fn crash(&mut self, node: NodeId) -> Result<(), Violation> {
-        let Some(dead) = self.seats[node].node.take() else { return Ok(()) };
-        self.trace.note(format_args!("{} crash {node}", self.now.0));
-        let stats = dead.flyball().map(|dead| dead.hits().stats()).unwrap_or_default();
-        self.facts.crashed(stats.pending + stats.under_way + stats.lost + stats.ended + stats.dropped);
-        let lost: Vec<CheckId> =
-            self.open.iter().filter(|(_, asked)| **asked == node).map(|(check, _)| *check).collect();
-        for check in lost {
-            self.open.remove(&check);
-            self.see(node, &Happened::Disconnected(check))?;
-        }
-        Ok(())
-    }
-
-    /// Stops a node for a while; what comes for it waits.
-    pub fn freeze(&mut self, node: NodeId, time: Duration) {
-        let until = self.now.saturating_add(time);
-        let seat = &mut self.seats[node];
-        if seat.node.is_none() || seat.frozen_until.is_some() {
-            return;
-        }
-        seat.frozen_until = Some(until);
-        self.trace.note(format_args!("{} freeze {node} until {}", self.now.0, until.0));
-        self.facts.froze(node, time);
-        self.plan(until, Event::Thaw { node });
-    }
-
     /// Sets a node's wall clock.
     pub fn step_clock(&mut self, node: NodeId, ms: i64) {
         self.seats[node].clock.step(ms);
@@ -217,7 +179,8 @@ impl World {
 
     /// A client asks a node. The numbers of the checks come back; none when nothing listens there.
     pub fn ask(&mut self, node: NodeId, items: Vec<Asked>) -> Result<Vec<CheckId>, Violation> {
-        if self.seats[node].node.is_none() || self.seats[node].frozen_until.is_some() {
+        let seat = &self.seats[node];
+        if seat.node.is_none() || seat.stopping.is_some() || seat.frozen_until.is_some() {
             return Ok(Vec::new());
         }
         let mut checks = Vec::new();
@@ -312,6 +275,11 @@ impl World {
                 })?;
             }
             Event::Thaw { node } => self.seats[node].frozen_until = None,
+            Event::Ends { node, run } => {
+                if self.seats[node].run == run {
+                    self.crash(node)?;
+                }
+            }
         }
         Ok(())
     }
@@ -335,6 +303,9 @@ impl World {
         let Some(node) = self.seats[id].node.as_deref() else { return Ok(()) };
         if let Some(node) = node.flyball() {
             self.invariants.check_node(id, node, &self.facts)?;
+        }
+        if self.seats[id].stopping.is_some() && node.is_done() {
+            return self.crash(id);
         }
         let next = node.poll_timeout();
         self.arm(id, next)

@@ -63,3 +63,8 @@ fn a_forward_sent_again() {
 fn a_new_share_with_every_outage() {
     found_by(Fault::ShareForgotten, &["share_bound"]);
 }
+
+#[test]
+fn a_stop_that_owes() {
+    found_by(Fault::NotFlushed, &["flushed"]);
+}

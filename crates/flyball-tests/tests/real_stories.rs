@@ -143,6 +143,11 @@ impl Stage {
                 self.tell(std::slice::from_ref(name), &self.all()).await;
             }
             Step::Crash(name) => drop(self.running.remove(name)),
+            Step::Stop(name) => {
+                if let Some(running) = self.running.remove(name) {
+                    running.node.close().await;
+                }
+            }
             Step::Peers(names) => self.tell(&self.all(), names).await,
             Step::Freeze(name, time) => {
                 let (ip, cuts, time) = (self.ip(name), self.cuts.clone(), *time);

@@ -69,7 +69,11 @@ impl Invariant for AdmissionBound {
                     }
                 }
             }
-            _ => {}
+            Happened::Noted(_)
+            | Happened::Asked(..)
+            | Happened::Answered(..)
+            | Happened::Disconnected(_)
+            | Happened::Stopped(_) => {}
         }
         Ok(())
     }

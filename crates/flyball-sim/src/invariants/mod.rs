@@ -6,6 +6,7 @@ mod bounded_memory;
 mod convergence;
 mod expired_is_absent;
 mod facts;
+mod flushed;
 mod hits_conserved;
 mod one_answer;
 mod one_hop;
@@ -48,6 +49,8 @@ pub enum Happened<'a> {
     Answered(CheckId, Told),
     /// It went away under its client.
     Disconnected(CheckId),
+    /// It stopped in order, with nothing in its way, and left so many keys with hits that it owed.
+    Stopped(u64),
     /// It said so itself.
     Noted(&'a Note),
 }
@@ -84,6 +87,7 @@ impl Invariants {
             Box::new(admission_bound::AdmissionBound::default()),
             Box::new(share_bound::ShareBound::default()),
             Box::new(hits_conserved::HitsConserved::default()),
+            Box::new(flushed::Flushed),
             Box::new(reset_monotonic::ResetMonotonic::default()),
             Box::new(expired_is_absent::ExpiredIsAbsent),
             Box::new(bounded_memory::BoundedMemory),

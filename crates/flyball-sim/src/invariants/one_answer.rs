@@ -51,7 +51,7 @@ impl Invariant for OneAnswer {
                     return Err(format!("check {check} on {:?} was applied twice", applied.asked.key));
                 }
             }
-            Happened::Noted(_) => {}
+            Happened::Stopped(_) | Happened::Noted(_) => {}
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ impl Invariant for OneOwner {
                 self.asked.remove(check);
             }
             Happened::Noted(Note::Applied(applied)) => return self.applied(node, applied, facts),
-            Happened::Noted(_) => {}
+            Happened::Stopped(_) | Happened::Noted(_) => {}
         }
         Ok(())
     }

@@ -56,7 +56,7 @@ impl Invariant for ShareBound {
                     return Err(format!("{:?}: {granted} granted by a share of {largest}", asked.key));
                 }
             }
-            Happened::Noted(_) => {}
+            Happened::Stopped(_) | Happened::Noted(_) => {}
         }
         Ok(())
     }

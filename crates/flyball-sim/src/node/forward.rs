@@ -13,7 +13,8 @@ impl Node {
         now: Now,
         out: &mut Vec<Effect>,
     ) {
-        let mut groups: BTreeMap<NodeId, Vec<Item>> = BTreeMap::new();
+        // Those that must not wait have a message of their own.
+        let mut groups: BTreeMap<(NodeId, bool), Vec<Item>> = BTreeMap::new();
         for mut item in items {
             let Ok(behavior) = self.settings.rules.screen(&item.asked.request(), Source::Client) else {
                 tell(&item, Via::Own, None, out);
@@ -28,44 +29,41 @@ impl Node {
                     let dated = self.settings.rules.date(item.asked.created_at, Source::Client, now.wall).0;
                     item.asked.created_at = Some(dated.ms());
                     let alone = item.asked.max_wait > 0 || behavior.has(Behavior::NO_BATCHING);
-                    if alone {
-                        self.forward(peer, vec![item], true, round, now, out);
-                    } else {
-                        groups.entry(peer).or_default().push(item);
-                    }
+                    groups.entry((peer, alone)).or_default().push(item);
                 }
             }
         }
-        for (peer, items) in groups {
-            self.forward(peer, items, false, round, now, out);
+        if groups.is_empty() {
+            return;
+        }
+        self.next_walk += 1;
+        let (walk, epoch) = (self.next_walk, self.view.epoch());
+        self.walks.insert(walk, Walk { open: groups.len(), missed: Vec::new() });
+        for ((peer, alone), items) in groups {
+            self.forward(peer, Group { items, epoch, round, walk }, alone, now, out);
         }
     }
 
-    pub(super) fn forward(
-        &mut self,
-        peer: NodeId,
-        mut items: Vec<Item>,
-        alone: bool,
-        round: u8,
-        now: Now,
-        out: &mut Vec<Effect>,
-    ) {
-        for item in &mut items {
+    fn forward(&mut self, peer: NodeId, mut group: Group, alone: bool, now: Now, out: &mut Vec<Effect>) {
+        for item in &mut group.items {
             item.hops += 1;
         }
-        let group = Group { items, epoch: self.view.epoch(), round };
         let Some(link) = self.links.get_mut(&peer).filter(|link| link.health.is_up()) else {
             self.missed(peer, vec![group], Failure::NotSent, now, out);
             return;
         };
         if alone {
-            self.send_batch(peer, vec![group], false, out);
+            if link.batcher.alone(group.items.len()) {
+                self.send_batch(peer, vec![group], true, out);
+            } else {
+                self.missed(peer, vec![group], Failure::NotSent, now, out);
+            }
             return;
         }
         match link.push(group, now.instant) {
             Ok(batches) => {
                 for batch in batches.into_iter().flatten() {
-                    self.send_batch(peer, batch, true, out);
+                    self.send_batch(peer, batch, false, out);
                 }
             }
             Err(group) => self.missed(peer, vec![group], Failure::NotSent, now, out),
@@ -76,15 +74,15 @@ impl Node {
         &mut self,
         peer: NodeId,
         groups: Vec<Group>,
-        batched: bool,
+        alone: bool,
         out: &mut Vec<Effect>,
     ) {
         let items = groups.iter().flat_map(|group| group.items.iter().cloned()).collect();
-        let link = self.links.get(&peer).filter(|_| batched).map(|link| link.made);
-        self.call(peer, Body::Checks(items, None), Call::Forward { groups, link }, out);
+        let link = self.links.get(&peer).map(|link| link.made);
+        self.call(peer, Body::Checks(items, None), Call::Forward(Forwarded { groups, link, alone }), out);
     }
 
-    /// Checks whose owner did not answer: routed again if that is safe and of use, else answered here.
+    /// Groups whose owner did not answer.
     pub(super) fn missed(
         &mut self,
         owner: NodeId,
@@ -94,14 +92,35 @@ impl Node {
         out: &mut Vec<Effect>,
     ) {
         for group in groups {
-            let changed = group.epoch != self.view.epoch();
-            let again = failure == Failure::NotSent && changed && usize::from(group.round) < REROUTES_MAX;
-            if again || (self.fault(Fault::ForwardRepeated) && group.round < 2) {
-                let mut items = group.items;
-                for item in &mut items {
+            let number = group.walk;
+            if let Some(walk) = self.walks.get_mut(&number) {
+                walk.missed.push((owner, failure, group));
+            }
+            self.is_through(number, now, out);
+        }
+    }
+
+    /// One group of this walk is through. After the last one, what was missed is routed again if that is safe and of use,
+    /// else answered here.
+    fn is_through(&mut self, number: u64, now: Now, out: &mut Vec<Effect>) {
+        let Some(walk) = self.walks.get_mut(&number) else { return };
+        walk.open -= 1;
+        if walk.open > 0 {
+            return;
+        }
+        let Walk { missed, .. } = self.walks.remove(&number).unwrap_or_default();
+        let mut again: BTreeMap<u8, Vec<Item>> = BTreeMap::new();
+        for (owner, failure, mut group) in missed {
+            let changed = group.epoch != self.view.epoch() && usize::from(group.round) < REROUTES_MAX;
+            let is_back = group.round == 0
+                && failure == Failure::NotSent
+                && self.links.get(&owner).is_some_and(|link| link.health.is_up());
+            let repeated = self.fault(Fault::ForwardRepeated) && group.round < 2;
+            if failure.is_without_trace() && (changed || is_back) || repeated {
+                for item in &mut group.items {
                     item.hops -= 1;
                 }
-                self.walk(items, group.round + 1, Origin::Client, now, out);
+                again.entry(group.round + 1).or_default().extend(group.items);
                 continue;
             }
             let nodes = self.view.local().len();
@@ -111,17 +130,20 @@ impl Node {
                 tell(item, Via::Fallback, answer.map(Ok), out);
             }
         }
+        for (round, items) in again {
+            self.walk(items, round, Origin::Client, now, out);
+        }
     }
 
     pub(super) fn forward_ended(
         &mut self,
         peer: NodeId,
-        groups: Vec<Group>,
-        made: Option<u64>,
+        ended: Forwarded,
         result: Result<Reply, Failure>,
         now: Now,
         out: &mut Vec<Effect>,
     ) {
+        let Forwarded { groups, link: made, alone } = ended;
         let count = groups.iter().map(|group| group.items.len()).sum();
         match result {
             Ok(Reply::Checks(answers, _)) => {
@@ -129,14 +151,21 @@ impl Node {
                 for (item, answer) in items.zip(answers) {
                     tell(item, Via::Owner, Some(answer), out);
                 }
+                for group in groups {
+                    self.is_through(group.walk, now, out);
+                }
             }
             Ok(Reply::Done) => {}
             Err(failure) => self.missed(peer, groups, failure, now, out),
         }
         let Some(link) = self.links.get_mut(&peer).filter(|link| Some(link.made) == made) else { return };
+        if alone {
+            link.batcher.alone_finished(count);
+            return;
+        }
         if let Some(next) = link.batcher.finished(count) {
             if link.health.is_up() {
-                self.send_batch(peer, next, true, out);
+                self.send_batch(peer, next, false, out);
             } else {
                 let items = next.iter().map(|group| group.items.len()).sum();
                 link.batcher.finished(items);

@@ -35,8 +35,10 @@ pub enum Step {
     Nodes(Vec<String>),
     /// One more node starts, and all are told of it.
     Join(String),
-    /// A node ends in order or not, and nobody is told.
+    /// A node ends, and nobody is told.
     Crash(String),
+    /// A node ends in order: it sends what it owes. Nobody is told.
+    Stop(String),
     /// It starts again at the same address, and knows the others.
     Start(String),
     /// All nodes that run are told of these peers.
@@ -128,6 +130,7 @@ fn step(said: &str) -> Result<Step, String> {
         ("peers", [_, ..]) => Ok(Step::Peers(names(&rest))),
         ("join", [node]) => Ok(Step::Join((*node).to_owned())),
         ("crash", [node]) => Ok(Step::Crash((*node).to_owned())),
+        ("stop", [node]) => Ok(Step::Stop((*node).to_owned())),
         ("start", [node]) => Ok(Step::Start((*node).to_owned())),
         ("freeze", [node, time]) => Ok(Step::Freeze((*node).to_owned(), duration(time)?)),
         ("cut", [from, to]) => Ok(Step::Cut((*from).to_owned(), (*to).to_owned())),
@@ -140,7 +143,7 @@ fn step(said: &str) -> Result<Step, String> {
         ("hit", [node, words @ ..]) => Ok(Step::Ask((*node).to_owned(), ask(words, 1)?)),
         ("look", [node, words @ ..]) => Ok(Step::Ask((*node).to_owned(), ask(words, 0)?)),
         _ => Err(format!(
-            "{said:?} is no step; there are nodes, join, crash, start, peers, freeze, partition, cut, heal, advance, \
+            "{said:?} is no step; there are nodes, join, crash, stop, start, peers, freeze, partition, cut, heal, advance, \
              hit and look"
         )),
     }

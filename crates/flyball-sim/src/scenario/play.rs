@@ -13,7 +13,7 @@ pub use crate::message::Via;
 use crate::message::{Asked, NodeId, address};
 use crate::network::Network;
 use crate::node::NodeSettings;
-use crate::world::World;
+use crate::world::{TIMEOUT, World};
 
 /// An answer later than this never comes.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -134,6 +134,12 @@ impl Stage {
                 let node = self.id(name)?;
                 self.running.retain(|running| *running != node);
                 self.world.crash(node)?;
+            }
+            Step::Stop(name) => {
+                let node = self.id(name)?;
+                self.running.retain(|running| *running != node);
+                self.world.stop(node)?;
+                self.pass(TIMEOUT)?;
             }
             Step::Peers(names) => self.tell(&self.all(names)?)?,
             Step::Freeze(name, time) => self.world.freeze(self.id(name)?, *time),
