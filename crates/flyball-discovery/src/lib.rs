@@ -1,7 +1,7 @@
 //! Who are the peers?
 //!
 //! A [`Source`] answers that with full sets of peers, again and again: [`FixedList`] once, [`WatchedFile`] with
-//! every change of a file, [`Dns`] with every change of records. [`Recover`] wraps any of them and keeps the
+//! every change of a file, [`Dns`] with every change of records, [`Etcd`] with every change of keys. [`Recover`] wraps any of them and keeps the
 //! cluster together while the source fails: it retries, holds the last good set and says how stale it is. A
 //! daemon holds one `Recover` and gives what comes out of it to the node:
 //!
@@ -27,6 +27,8 @@
 mod address;
 #[cfg(feature = "dns")]
 mod dns;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod file;
 mod fixed;
 mod list;
@@ -36,6 +38,8 @@ mod source;
 pub use address::canonical_address;
 #[cfg(feature = "dns")]
 pub use dns::{Dns, DnsName, DnsServers, DnsSettings, NAMES_MAX, absolute};
+#[cfg(feature = "etcd")]
+pub use etcd::{Etcd, EtcdEndpoint, EtcdSettings, EtcdTls, EtcdUser};
 pub use file::{FILE_BYTES_MAX, WatchedFile};
 pub use fixed::{BadList, FixedList};
 pub use flyball_core::cluster::PeerInfo;

@@ -90,6 +90,12 @@ impl Recover {
         }
     }
 
+    /// Lets the others know that this node goes; see [`Source::leave`]. Not to be followed by
+    /// [`next`](Self::next).
+    pub async fn leave(&mut self) {
+        self.source.leave().await;
+    }
+
     fn take(&mut self, mut set: Vec<PeerInfo>) -> Vec<PeerInfo> {
         // What a source promises; cheap to hold it to that.
         if !set.is_sorted() {

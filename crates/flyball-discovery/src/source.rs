@@ -18,7 +18,7 @@ pub type NextPeers<'a> = Pin<Box<dyn Future<Output = Result<Vec<PeerInfo>, Sourc
 /// Pulled, not pushed: a source does nothing while nobody awaits it, so it needs no task, no queue and no bound
 /// of its own, and dropping it ends it.
 pub trait Source: fmt::Debug + Send {
-    /// The kind as it is configured (`static`, `file`, `dns`), for metrics and logs.
+    /// The kind as it is configured (`static`, `file`, `dns`, `etcd`, …), for metrics and logs.
     fn kind(&self) -> &'static str;
 
     /// What it goes by, for people: the file's name, the names that are looked up.
@@ -31,6 +31,13 @@ pub trait Source: fmt::Debug + Send {
     /// repeated loses nothing. After an error it may be called again, not sooner than
     /// [`SourceError::retry_after`] asks for.
     fn next(&mut self) -> NextPeers<'_>;
+
+    /// Tells the others that this node goes, when it was the source by which they knew: the node serves on until
+    /// this is done, so that nobody asks it who could have asked another. Called once, after the last
+    /// [`next`](Self::next); the caller bounds it.
+    fn leave(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {})
+    }
 }
 
 /// A source could not tell the peers, or could tell only some of them.

@@ -1,0 +1,263 @@
+//! Following the keys of all nodes: what to do next, and which sets to believe, without asking anybody.
+//!
+//! ```text
+//!            failed: next member, or a pause
+//!               ┌────┐
+//!               ▼    │
+//!  start ──▶ open ───┴─▶ watch ──▶ (pause) ──▶ get ──▶ watch …
+//!               ▲          │                    │
+//!               └──────────┴──── failed ────────┘
+//! ```
+//!
+//! *Open* reads all keys at one revision and begins to watch after it, so nothing falls between. What an event says does
+//! not matter: it means that the keys are read again, at most four times a second however many nodes come and go. A
+//! watch that ends, whatever the reason (its revision was compacted, the member lost its leader or its life), means a
+//! new *open*.
+//!
+//! # What is believed
+//! A set that lacks this node, or more than half of the peers that were there, is looked at again for three seconds
+//! before it is believed. After etcd has lost its data, or all leases ended while it was away, every node writes its key
+//! again within a moment, but not all of them in the same one; and a node on a ring it is not in is asked nothing.
+
+use std::time::Duration;
+
+use flyball_core::cluster::PeerInfo;
+use tokio::time::Instant;
+
+use super::pace::Pace;
+
+/// The least time between two readings of all keys.
+const GET_PAUSE: Duration = Duration::from_millis(250);
+
+/// How long a set is doubted.
+const DOUBT: Duration = Duration::from_secs(3);
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Connect to this member, read all keys and begin to watch.
+    Open(usize),
+    /// Read all keys.
+    Get,
+    /// Wait for an event, but no longer than until then.
+    Watch(Option<Instant>),
+    /// Nothing before then.
+    Pause(Instant),
+}
+
+/// How it stands.
+#[derive(Debug)]
+pub(super) struct Follow {
+    pace: Pace,
+    state: State,
+    /// When the keys were read last, and at which revision.
+    read: Option<(Instant, i64)>,
+    belief: Belief,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Not connected; to be tried at this time.
+    Closed(Instant),
+    /// Connected, and nothing has changed since the keys were read.
+    Watching,
+    /// Connected, and something has changed.
+    Stale,
+}
+
+impl Follow {
+    pub(super) fn new(members: usize, seed: u64, now: Instant) -> Self {
+        let pace = Pace::new(members, seed);
+        Self { pace, state: State::Closed(now), read: None, belief: Belief::default() }
+    }
+
+    /// What to do now. Asked again after that was done.
+    pub(super) fn next(&self, now: Instant) -> Step {
+        match self.state {
+            State::Closed(due) if due <= now => Step::Open(self.pace.member()),
+            State::Closed(due) => Step::Pause(due),
+            State::Watching => Step::Watch(self.belief.doubted_until()),
+            State::Stale => match self.read {
+                Some((at, _)) if now < at + GET_PAUSE => Step::Pause(at + GET_PAUSE),
+                _ => Step::Get,
+            },
+        }
+    }
+
+    /// The keys were read; nothing came of it when there were too many. The set to tell, unless there is none that is
+    /// believed, or it was told already.
+    pub(super) fn read(
+        &mut self,
+        now: Instant,
+        revision: i64,
+        own: &str,
+        peers: Option<Vec<PeerInfo>>,
+    ) -> Option<Vec<PeerInfo>> {
+        self.pace.succeeded();
+        self.state = State::Watching;
+        self.read = Some((now, revision));
+        self.belief.take(now, own, peers?)
+    }
+
+    /// Something changed, at this revision; or, without one, it is time to look again.
+    pub(super) fn changed(&mut self, revision: Option<i64>) {
+        // The event may tell of what was read already: watching begins before reading ends.
+        let known = match (revision, self.read) {
+            (Some(changed), Some((_, read))) => changed <= read,
+            _ => false,
+        };
+        if !known {
+            self.state = State::Stale;
+        }
+    }
+
+    /// What was to be done failed.
+    pub(super) fn failed(&mut self, now: Instant) {
+        let again = match self.state {
+            State::Closed(_) => self.pace.failed(now),
+            State::Watching | State::Stale => {
+                self.pace.lost();
+                now
+            }
+        };
+        self.state = State::Closed(again);
+    }
+}
+
+/// Which sets are told.
+#[derive(Debug, Default)]
+struct Belief {
+    told: Option<Vec<PeerInfo>>,
+    /// Since when the sets that come are doubted.
+    doubted: Option<Instant>,
+}
+
+impl Belief {
+    fn doubted_until(&self) -> Option<Instant> {
+        self.doubted.map(|since| since + DOUBT)
+    }
+
+    fn take(&mut self, now: Instant, own: &str, peers: Vec<PeerInfo>) -> Option<Vec<PeerInfo>> {
+        if self.told.as_ref() == Some(&peers) {
+            self.doubted = None;
+            return None;
+        }
+        if self.is_odd(own, &peers) {
+            let since = *self.doubted.get_or_insert(now);
+            if now < since + DOUBT {
+                return None;
+            }
+        }
+        self.doubted = None;
+        self.told = Some(peers.clone());
+        Some(peers)
+    }
+
+    fn is_odd(&self, own: &str, peers: &[PeerInfo]) -> bool {
+        let has =
+            |address: &str| peers.binary_search_by(|peer| peer.grpc_address.as_str().cmp(address)).is_ok();
+        let before = self.told.as_deref().unwrap_or_default();
+        let stay = before.iter().filter(|peer| has(&peer.grpc_address)).count();
+        !has(own) || stay * 2 < before.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: &str = "a:1";
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn set(addresses: &[&str]) -> Vec<PeerInfo> {
+        addresses.iter().copied().map(PeerInfo::new).collect()
+    }
+
+    fn some(addresses: &[&str]) -> Option<Vec<PeerInfo>> {
+        Some(set(addresses))
+    }
+
+    fn following(addresses: &[&str]) -> (Follow, Instant) {
+        let now = Instant::now();
+        let mut follow = Follow::new(3, 1, now);
+        assert!(matches!(follow.next(now), Step::Open(_)));
+        assert_eq!(follow.read(now, 10, OWN, some(addresses)), Some(set(addresses)));
+        assert_eq!(follow.next(now), Step::Watch(None));
+        (follow, now)
+    }
+
+    #[test]
+    fn events_mean_reading_again_and_many_of_them_once() {
+        let (mut follow, now) = following(&[OWN]);
+        // Of before the reading.
+        follow.changed(Some(10));
+        assert_eq!(follow.next(now), Step::Watch(None));
+        follow.changed(Some(11));
+        follow.changed(Some(12));
+        assert_eq!(follow.next(now), Step::Pause(now + GET_PAUSE));
+        let now = now + GET_PAUSE;
+        assert_eq!(follow.next(now), Step::Get);
+        assert_eq!(follow.read(now, 12, OWN, some(&[OWN, "b:1"])), Some(set(&[OWN, "b:1"])));
+        assert_eq!(follow.next(now), Step::Watch(None));
+        // Much later there is nothing to wait for.
+        follow.changed(Some(13));
+        assert_eq!(follow.next(now + seconds(1)), Step::Get);
+        assert_eq!(follow.read(now + seconds(1), 13, OWN, some(&[OWN, "b:1"])), None);
+    }
+
+    #[test]
+    fn a_watch_that_ends_is_opened_again_at_once_elsewhere_and_then_within_three_seconds() {
+        let (mut follow, now) = following(&[OWN]);
+        let Step::Open(first) = Follow::new(3, 1, now).next(now) else { panic!() };
+        follow.failed(now);
+        assert_eq!(follow.next(now), Step::Open((first + 1) % 3));
+        for _ in 0..30 {
+            follow.failed(now);
+            if let Step::Pause(until) = follow.next(now) {
+                assert!(until <= now + seconds(3) && matches!(follow.next(until), Step::Open(_)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_loss_of_more_than_half_is_believed_when_it_stays() {
+        let all = ["a:1", "b:1", "c:1"];
+        let (mut follow, now) = following(&all);
+        // Two are gone at once: are they?
+        assert_eq!(follow.read(now, 11, OWN, some(&[OWN])), None);
+        assert_eq!(follow.next(now), Step::Watch(Some(now + DOUBT)));
+        // They are not: nobody ever heard of it.
+        assert_eq!(follow.read(now + seconds(1), 12, OWN, some(&all)), None);
+        assert_eq!(follow.next(now), Step::Watch(None));
+        // They are.
+        assert_eq!(follow.read(now, 13, OWN, some(&[OWN])), None);
+        follow.changed(None);
+        assert_eq!(follow.read(now + DOUBT, 13, OWN, some(&[OWN])), Some(set(&[OWN])));
+        assert_eq!(follow.next(now), Step::Watch(None));
+    }
+
+    #[test]
+    fn up_to_half_may_go_at_once() {
+        let (mut follow, now) = following(&["a:1", "b:1", "c:1", "d:1"]);
+        assert!(follow.read(now, 11, OWN, some(&["a:1", "b:1"])).is_some());
+        assert!(follow.read(now, 12, OWN, some(&["a:1"])).is_some());
+    }
+
+    #[test]
+    fn a_set_without_this_node_is_told_only_when_it_stays_so() {
+        let now = Instant::now();
+        let mut follow = Follow::new(1, 1, now);
+        assert_eq!(follow.read(now, 1, OWN, some(&["b:1"])), None);
+        assert_eq!(follow.read(now + seconds(1), 2, OWN, some(&["a:1", "b:1"])), Some(set(&["a:1", "b:1"])));
+        assert_eq!(follow.read(now + seconds(9), 3, OWN, some(&["b:1"])), None);
+        // Doubt is about the sets that come, not about one of them.
+        assert_eq!(follow.read(now + seconds(10), 4, OWN, some(&["b:1", "c:1"])), None);
+        assert!(follow.read(now + seconds(12), 5, OWN, some(&["b:1", "c:1"])).is_some());
+        // Nobody at all is for the caller to judge.
+        assert_eq!(follow.read(now + seconds(20), 6, OWN, some(&[])), None);
+        assert_eq!(follow.read(now + seconds(23), 6, OWN, some(&[])), Some(set(&[])));
+    }
+}
