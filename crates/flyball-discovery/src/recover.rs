@@ -90,8 +90,7 @@ impl Recover {
         }
     }
 
-    /// Lets the others know that this node goes; see [`Source::leave`]. Not to be followed by
-    /// [`next`](Self::next).
+    /// Lets the others know that this node goes; see [`Source::leave`].
     pub async fn leave(&mut self) {
         self.source.leave().await;
     }

@@ -32,9 +32,9 @@ pub trait Source: fmt::Debug + Send {
     /// [`SourceError::retry_after`] asks for.
     fn next(&mut self) -> NextPeers<'_>;
 
-    /// Tells the others that this node goes, when it was the source by which they knew: the node serves on until
-    /// this is done, so that nobody asks it who could have asked another. Called once, after the last
-    /// [`next`](Self::next); the caller bounds it.
+    /// Tells the others that this node goes, when it was by this source that they knew: the node serves on until this is
+    /// done, so that nobody asks it who could have asked another. Called once; the caller bounds it. Afterwards
+    /// [`next`](Self::next) tells who else there is, or nothing more.
     fn leave(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {})
     }

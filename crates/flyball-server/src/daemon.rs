@@ -2,7 +2,8 @@
 //!
 //! # The way out
 //! 1. The node says that it is not ready and `grpc.health.v1` says NOT_SERVING, while everything is served as before:
-//!    load balancers turn away during the termination delay (none by default).
+//!    load balancers turn away during the termination delay (none by default). Where nodes find each other by what
+//!    each says of itself, it says that it goes, and peers turn away too.
 //! 2. The ports close. Idle connections end at once (GOAWAY, `Connection: close`), others with their last open
 //!    call. A client that has no call open and does not answer is waited for a second, and everything that is still
 //!    open when the bound is over is cut.
@@ -20,8 +21,9 @@ use std::net::SocketAddr;
 use std::num::NonZero;
 use std::time::Duration;
 
-use flyball::{Metrics, MetricsOptions, Node, Settings, TraceLevel};
-use flyball_discovery::{Recover, SourceError};
+use flyball::{Metrics, MetricsOptions, Node, Settings, SourceReport, TraceLevel};
+use flyball_discovery::{Recover, SourceError, Status};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -88,6 +90,10 @@ pub struct Daemon {
     servers: JoinSet<()>,
     /// Follows the source of peers, if there is one.
     peers: Option<AbortOnDropHandle<()>>,
+    /// Asks that task to let the others know that this node goes.
+    leave: CancellationToken,
+    /// Ends when they do.
+    left: Option<oneshot::Receiver<()>>,
     drain: CancellationToken,
     delay: Duration,
     bound: Duration,
@@ -115,10 +121,15 @@ impl Daemon {
         let source = config.source(&own)?;
         let node = node(&config, &host, &own, traces.as_ref());
 
-        let drain = CancellationToken::new();
-        let peers = match source {
-            Some(source) => Some(follow(Recover::new(source, host.random[1]), &node, drain.clone()).await),
-            None => None,
+        let (drain, leave) = (CancellationToken::new(), CancellationToken::new());
+        let (peers, left) = match source {
+            Some(source) => {
+                let source = Recover::new(source, host.random[1]);
+                node.report_source(source_report(source.status()));
+                let (following, left) = follow(source, &node, leave.clone()).await;
+                (Some(following), Some(left))
+            }
+            None => (None, None),
         };
         let grpc = GrpcServer::new(&node, &grpc_options(&config)).await;
         let health = grpc.health();
@@ -132,7 +143,20 @@ impl Daemon {
         let delay = Duration::from_secs(config.shutdown.delay_seconds.into());
         let bound = config.shutdown.timeout;
         let peers = peers.map(Following::spawn);
-        Ok(Self { node, grpc_address, http_address, health, traces, servers, peers, drain, delay, bound })
+        Ok(Self {
+            node,
+            grpc_address,
+            http_address,
+            health,
+            traces,
+            servers,
+            peers,
+            leave,
+            left,
+            drain,
+            delay,
+            bound,
+        })
     }
 
     /// Where gRPC is served; the real port when 0 was asked for.
@@ -172,7 +196,7 @@ impl Daemon {
         }
     }
 
-    async fn stop_after_delay(self) -> Exit {
+    async fn stop_after_delay(mut self) -> Exit {
         self.announce_stop().await;
         if !self.delay.is_zero() {
             tracing::info!(delay = ?self.delay, "not ready any more; still serving before the ports close");
@@ -208,9 +232,16 @@ impl Daemon {
         exit
     }
 
-    async fn announce_stop(&self) {
+    /// Turns load balancers and peers away. Everything is still served.
+    async fn announce_stop(&mut self) {
         self.node.drain();
         self.health.not_serving().await;
+        self.leave.cancel();
+        if let Some(left) = self.left.take()
+            && timeout(LEAVE_WITHIN, left).await.is_err()
+        {
+            tracing::warn!("peers could not be told within {LEAVE_WITHIN:?} that this node goes");
+        }
     }
 }
 
@@ -246,28 +277,58 @@ fn node(config: &Config, host: &HostFacts, own: &HostPort, traces: Option<&Trace
 /// every key itself; one that waits for ever cannot be what others wait for.
 const FIRST_PEERS_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long it may take to say to the source of peers that this node goes.
+const LEAVE_WITHIN: Duration = Duration::from_secs(3);
+
+/// What the node shows of its source of peers.
+fn source_report(status: Status) -> impl Fn() -> SourceReport + Send + Sync + 'static {
+    move || {
+        let now = status.snapshot();
+        SourceReport {
+            kind: now.kind,
+            peers: now.peers,
+            failures: now.failures,
+            failing: now.failing.map(|failing| failing.message),
+        }
+    }
+}
+
 /// A source of peers that is followed: what it says goes to the node.
 struct Following {
     source: Recover,
     node: Node,
-    stop: CancellationToken,
+    leave: CancellationToken,
+    left: oneshot::Sender<()>,
 }
 
 /// Begins to follow a source, with its first set if that comes soon.
-async fn follow(mut source: Recover, node: &Node, stop: CancellationToken) -> Following {
+async fn follow(
+    mut source: Recover,
+    node: &Node,
+    leave: CancellationToken,
+) -> (Following, oneshot::Receiver<()>) {
     match timeout(FIRST_PEERS_WITHIN, source.next()).await {
         Ok(peers) => node.set_peers(peers).await,
         Err(_) => {
             tracing::warn!("no peers within {FIRST_PEERS_WITHIN:?}: this node is alone until they are found");
         }
     }
-    Following { source, node: node.clone(), stop }
+    let (left, has_left) = oneshot::channel();
+    (Following { source, node: node.clone(), leave, left }, has_left)
 }
 
 impl Following {
     fn spawn(mut self) -> AbortOnDropHandle<()> {
         AbortOnDropHandle::new(tokio::spawn(async move {
-            while let Some(peers) = self.stop.run_until_cancelled(self.source.next()).await {
+            while let Some(peers) = self.leave.run_until_cancelled(self.source.next()).await {
+                self.node.set_peers(peers).await;
+            }
+            self.source.leave().await;
+            // Nobody may be waiting any more.
+            let _ = self.left.send(());
+            // Who goes still passes on what is others', and has to know who they are.
+            loop {
+                let peers = self.source.next().await;
                 self.node.set_peers(peers).await;
             }
         }))

@@ -40,6 +40,8 @@ pub struct Plan {
     watched: bool,
     ports: [u16; 2],
     arguments: Vec<String>,
+    variables: Option<Vec<(String, String)>>,
+    originals: usize,
 }
 
 impl Plan {
@@ -51,6 +53,8 @@ impl Plan {
             watched: false,
             ports: [1051, 1050],
             arguments: Vec::new(),
+            variables: None,
+            originals: 0,
         }
     }
 
@@ -89,8 +93,43 @@ impl Plan {
         self
     }
 
+    /// Told of each other by nobody: these variables say where they find each other. `{ip}` in a value is the node's own
+    /// address, and `GUBER_GRPC_ADDRESS` and `GUBER_HTTP_ADDRESS` are given too.
+    #[must_use]
+    pub fn found_by(mut self, variables: &[(&str, &str)]) -> Self {
+        self.variables
+            .get_or_insert_default()
+            .extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        self
+    }
+
+    /// So many of the nodes, the last ones, are originals. Only with [`found_by`](Self::found_by).
+    #[must_use]
+    pub const fn originals(mut self, count: usize) -> Self {
+        self.originals = count;
+        self
+    }
+
+    /// Makes the places of all nodes and starts none: for nodes that are to start one by one.
+    pub fn prepare(self) -> anyhow::Result<Cluster> {
+        self.place()
+    }
+
     /// Starts all nodes and waits until each is healthy and knows all.
     pub fn start(self) -> anyhow::Result<Cluster> {
+        let mut cluster = self.place()?;
+        let all: Vec<usize> = (0..cluster.nodes.len()).collect();
+        cluster.write_peers(&all)?;
+        for node in &mut cluster.nodes {
+            node.spawn()?;
+        }
+        for node in &all {
+            cluster.wait_until_healthy(*node, all.len(), READY)?;
+        }
+        Ok(cluster)
+    }
+
+    fn place(self) -> anyhow::Result<Cluster> {
         let folder = tempfile::tempdir()?;
         let [grpc, http] = self.ports;
         let places: Vec<(SocketAddr, SocketAddr)> = (1..=self.nodes)
@@ -103,31 +142,31 @@ impl Plan {
         let list: Vec<String> = places.iter().map(|(grpc, _)| grpc.to_string()).collect();
         let file = folder.path().join("peers");
         let mut nodes = Vec::new();
-        for (grpc, http) in places {
-            let mut arguments = vec![
-                "serve".to_owned(),
-                format!("--grpc-address={grpc}"),
-                format!("--http-address={http}"),
-                if self.watched {
-                    format!("--peers-file={}", file.display())
-                } else {
-                    format!("--peers={}", list.join(","))
-                },
+        let first_original = places.len().saturating_sub(self.originals);
+        for (place, (grpc, http)) in places.into_iter().enumerate() {
+            let mut variables = vec![
+                ("GUBER_GRPC_ADDRESS".to_owned(), grpc.to_string()),
+                ("GUBER_HTTP_ADDRESS".to_owned(), http.to_string()),
             ];
+            let (mut tool, mut arguments) = (Tool::Flyball, vec!["serve".to_owned()]);
+            match &self.variables {
+                None if self.watched => arguments.push(format!("--peers-file={}", file.display())),
+                None => arguments.push(format!("--peers={}", list.join(","))),
+                Some(more) => {
+                    let ip = grpc.ip().to_string();
+                    variables
+                        .extend(more.iter().map(|(name, value)| (name.clone(), value.replace("{ip}", &ip))));
+                }
+            }
             arguments.extend(self.arguments.iter().cloned());
+            if place >= first_original {
+                (tool, arguments) = (Tool::Gubernator, Vec::new());
+                variables.push(("OTEL_TRACES_EXPORTER".to_owned(), "none".to_owned()));
+            }
             let log = folder.path().join(format!("log-{}", grpc.ip()));
-            nodes.push(Member { grpc, http, arguments, log, child: None });
+            nodes.push(Member { grpc, http, tool, arguments, variables, log, child: None });
         }
-        let mut cluster = Cluster { nodes, file, folder };
-        let all: Vec<usize> = (0..cluster.nodes.len()).collect();
-        cluster.write_peers(&all)?;
-        for node in &mut cluster.nodes {
-            node.spawn()?;
-        }
-        for node in &all {
-            cluster.wait_until_healthy(*node, all.len(), READY)?;
-        }
-        Ok(cluster)
+        Ok(Cluster { nodes, file, folder })
     }
 }
 
@@ -277,7 +316,9 @@ impl Cluster {
 pub struct Member {
     grpc: SocketAddr,
     http: SocketAddr,
+    tool: Tool,
     arguments: Vec<String>,
+    variables: Vec<(String, String)>,
     log: PathBuf,
     child: Option<Child>,
 }
@@ -303,6 +344,12 @@ impl Member {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// The answer to `HealthCheck`, with its status, good or not.
+    pub fn said(&self) -> anyhow::Result<(u16, String)> {
+        let response = self.connect().send(&Request::get("/v1/HealthCheck"))?;
+        Ok((response.status, response.text()))
+    }
+
     /// The answer to `HealthCheck`, when it is a good one.
     pub fn health(&self) -> anyhow::Result<Value> {
         let response = self.connect().send(&Request::get("/v1/HealthCheck"))?;
@@ -325,9 +372,10 @@ impl Member {
     fn spawn(&mut self) -> anyhow::Result<()> {
         ensure!(self.child.is_none(), "{} runs already", self.grpc);
         let file = OpenOptions::new().create(true).append(true).open(&self.log)?;
-        let program = Tool::Flyball.path();
+        let program = self.tool.path();
         let child = clean(&program)
             .args(&self.arguments)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .current_dir(self.log.parent().unwrap_or(Path::new("/")))
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)

@@ -29,8 +29,12 @@ pub enum Tool {
     Gubernator,
     /// An old original server, v2.13.0.
     Gubernator213,
-    /// etcd, by which originals find each other.
+    /// etcd, by which nodes find each other.
     Etcd,
+    /// An old etcd, as a distribution has it.
+    EtcdOld,
+    /// The Kubernetes API server.
+    KubeApiserver,
     /// The original's load tool, v2.21.0.
     GubernatorCli,
 }
@@ -51,6 +55,8 @@ impl Tool {
             Self::Gubernator => "FLYBALL_TEST_GUBERNATOR",
             Self::Gubernator213 => "FLYBALL_TEST_GUBERNATOR_213",
             Self::Etcd => "FLYBALL_TEST_ETCD",
+            Self::EtcdOld => "FLYBALL_TEST_ETCD_OLD",
+            Self::KubeApiserver => "FLYBALL_TEST_KUBE_APISERVER",
             Self::GubernatorCli => "FLYBALL_TEST_GUBERNATOR_CLI",
         }
     }

@@ -23,6 +23,7 @@ use crate::peers::peer::PeerShared;
 use crate::peers::source::OwnSource;
 use crate::service::Inner;
 use crate::settings::Settings;
+use crate::source::SourceOf;
 use crate::sweep;
 use crate::trace::{TraceLevel, Tracing};
 
@@ -109,6 +110,7 @@ impl NodeBuilder {
             tracing: self.tracing,
             draining: AtomicBool::new(false),
             closing,
+            source: SourceOf::default(),
         });
         inner.metrics.attach_node(Arc::downgrade(&inner));
         global::spawn(Arc::clone(&inner));

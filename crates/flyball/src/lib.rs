@@ -43,6 +43,7 @@ pub mod overview;
 mod peers;
 mod service;
 mod settings;
+mod source;
 pub mod status;
 mod sweep;
 mod top_keys;
@@ -66,6 +67,7 @@ pub use metrics::{Metrics, MetricsOptions};
 pub use node::Node;
 pub use peers::guard::PeerAccess;
 pub use settings::{ClusterSettings, Settings};
+pub use source::SourceReport;
 pub use trace::{TraceLevel, TraceParent};
 
 /// The most items in one call.

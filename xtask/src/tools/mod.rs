@@ -39,8 +39,12 @@ pub enum Tool {
     Gubernator,
     /// An old original, v2.13.0.
     Gubernator213,
-    /// The key-value server by which originals find each other.
+    /// The key-value server by which nodes find each other, and the store of the Kubernetes API server.
     Etcd,
+    /// An old one, as Debian has it.
+    EtcdOld,
+    /// The Kubernetes API server and its client. By far the longest to build.
+    Kubernetes,
     /// A gRPC client that knows nothing but what reflection tells it.
     Grpcurl,
     /// A small program on the original's own Go client library.

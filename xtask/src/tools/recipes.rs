@@ -20,6 +20,10 @@ const GUBERNATOR_OLD: &str = "2.13.0";
 /// build of Go's own library.
 const GO_TOOLCHAIN: &str = "go1.27.3";
 
+/// What the API server says its version is, which it learns when it is linked; that of `tools/go/kubernetes/go.mod`.
+const KUBERNETES_FLAGS: &str = "-X k8s.io/component-base/version.gitVersion=v1.37.2 \
+     -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37";
+
 /// Where an install puts things and writes to.
 pub struct Recipe<'a> {
     pub cache: &'a Path,
@@ -40,11 +44,21 @@ impl Recipe<'_> {
             Tool::Python => self.python(),
             Tool::Gubernator => self.gubernator(),
             Tool::Gubernator213 => self.old_gubernator(),
-            Tool::Etcd => self.apt("etcd", "etcd-server", "ETCD"),
+            Tool::Etcd => self.go_module("etcd", &[("go.etcd.io/etcd/server/v3", "etcd", "ETCD")], ""),
+            Tool::EtcdOld => self.apt("etcd", "etcd-server", "ETCD_OLD"),
+            Tool::Kubernetes => self.go_module(
+                "kubernetes",
+                &[
+                    ("k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver", "KUBE_APISERVER"),
+                    ("k8s.io/kubernetes/cmd/kubectl", "kubectl", "KUBECTL"),
+                ],
+                KUBERNETES_FLAGS,
+            ),
             Tool::Grpcurl => self.grpcurl(),
-            Tool::GoClient => self.go_module("client", ".", "goclient", "GOCLIENT"),
+            Tool::GoClient => self.go_module("client", &[(".", "goclient", "GOCLIENT")], ""),
             Tool::Jaeger => {
-                self.go_module("jaeger", "github.com/jaegertracing/jaeger/cmd/jaeger", "jaeger", "JAEGER")
+                let package = "github.com/jaegertracing/jaeger/cmd/jaeger";
+                self.go_module("jaeger", &[(package, "jaeger", "JAEGER")], "")
             }
         }
     }
@@ -139,16 +153,24 @@ impl Recipe<'_> {
         one("GRPCURL", folder.join("bin/grpcurl"))
     }
 
-    /// Builds `package` of the pinned module `tools/go/<module>`, anew when the module changes.
-    fn go_module(&self, module: &str, package: &str, program: &str, key: &'static str) -> Result<Paths> {
+    /// Builds packages of the pinned module `tools/go/<module>`, anew when the module changes. Each is given with the
+    /// name of its program and the variable that says where it is; the first names the folder.
+    fn go_module(&self, module: &str, packages: &[(&str, &str, &'static str)], flags: &str) -> Result<Paths> {
         let sources = root().join("tools/go").join(module);
-        let print = fingerprint(std::slice::from_ref(&sources), GO_TOOLCHAIN)?;
-        let folder = kept(self.cache, &format!("{program}-{print}"), |fresh| {
-            let mut command = go()?;
-            command.arg("-C").arg(&sources).args(["build", "-ldflags", "-s -w", "-o"]);
-            self.run(command.arg(fresh.join("bin").join(program)).arg(package))
+        let print = fingerprint(std::slice::from_ref(&sources), &format!("{GO_TOOLCHAIN}{flags}"))?;
+        let first = packages.first().map_or(module, |(_, program, _)| program);
+        let folder = kept(self.cache, &format!("{first}-{print}"), |fresh| {
+            packages.iter().try_for_each(|(package, program, _)| {
+                let mut command = go()?;
+                command.arg("-C").arg(&sources).args(["build", "-ldflags", &format!("-s -w {flags}"), "-o"]);
+                self.run(command.arg(fresh.join("bin").join(program)).arg(package))
+            })
         })?;
-        one(key, folder.join("bin").join(program))
+        let mut paths = Paths::new();
+        for (_, program, key) in packages {
+            paths.append(&mut one(key, folder.join("bin").join(program))?);
+        }
+        Ok(paths)
     }
 
     /// A virtual environment with grpcio, and the client code that protoc makes from our `.proto` files.

@@ -85,12 +85,12 @@ impl Follow {
     }
 
     /// The keys were read; nothing came of it when there were too many. The set to tell, unless there is none that is
-    /// believed, or it was told already.
+    /// believed, or it was told already. `own` is this node's address, if it is to be among them.
     pub(super) fn read(
         &mut self,
         now: Instant,
         revision: i64,
-        own: &str,
+        own: Option<&str>,
         peers: Option<Vec<PeerInfo>>,
     ) -> Option<Vec<PeerInfo>> {
         self.pace.succeeded();
@@ -137,7 +137,7 @@ impl Belief {
         self.doubted.map(|since| since + DOUBT)
     }
 
-    fn take(&mut self, now: Instant, own: &str, peers: Vec<PeerInfo>) -> Option<Vec<PeerInfo>> {
+    fn take(&mut self, now: Instant, own: Option<&str>, peers: Vec<PeerInfo>) -> Option<Vec<PeerInfo>> {
         if self.told.as_ref() == Some(&peers) {
             self.doubted = None;
             return None;
@@ -153,12 +153,12 @@ impl Belief {
         Some(peers)
     }
 
-    fn is_odd(&self, own: &str, peers: &[PeerInfo]) -> bool {
+    fn is_odd(&self, own: Option<&str>, peers: &[PeerInfo]) -> bool {
         let has =
             |address: &str| peers.binary_search_by(|peer| peer.grpc_address.as_str().cmp(address)).is_ok();
         let before = self.told.as_deref().unwrap_or_default();
         let stay = before.iter().filter(|peer| has(&peer.grpc_address)).count();
-        !has(own) || stay * 2 < before.len()
+        own.is_some_and(|own| !has(own)) || stay * 2 < before.len()
     }
 }
 
@@ -166,7 +166,7 @@ impl Belief {
 mod tests {
     use super::*;
 
-    const OWN: &str = "a:1";
+    const OWN: Option<&str> = Some("a:1");
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn events_mean_reading_again_and_many_of_them_once() {
-        let (mut follow, now) = following(&[OWN]);
+        let (mut follow, now) = following(&["a:1"]);
         // Of before the reading.
         follow.changed(Some(10));
         assert_eq!(follow.next(now), Step::Watch(None));
@@ -200,17 +200,17 @@ mod tests {
         assert_eq!(follow.next(now), Step::Pause(now + GET_PAUSE));
         let now = now + GET_PAUSE;
         assert_eq!(follow.next(now), Step::Get);
-        assert_eq!(follow.read(now, 12, OWN, some(&[OWN, "b:1"])), Some(set(&[OWN, "b:1"])));
+        assert_eq!(follow.read(now, 12, OWN, some(&["a:1", "b:1"])), Some(set(&["a:1", "b:1"])));
         assert_eq!(follow.next(now), Step::Watch(None));
         // Much later there is nothing to wait for.
         follow.changed(Some(13));
         assert_eq!(follow.next(now + seconds(1)), Step::Get);
-        assert_eq!(follow.read(now + seconds(1), 13, OWN, some(&[OWN, "b:1"])), None);
+        assert_eq!(follow.read(now + seconds(1), 13, OWN, some(&["a:1", "b:1"])), None);
     }
 
     #[test]
     fn a_watch_that_ends_is_opened_again_at_once_elsewhere_and_then_within_three_seconds() {
-        let (mut follow, now) = following(&[OWN]);
+        let (mut follow, now) = following(&["a:1"]);
         let Step::Open(first) = Follow::new(3, 1, now).next(now) else { panic!() };
         follow.failed(now);
         assert_eq!(follow.next(now), Step::Open((first + 1) % 3));
@@ -227,15 +227,15 @@ mod tests {
         let all = ["a:1", "b:1", "c:1"];
         let (mut follow, now) = following(&all);
         // Two are gone at once: are they?
-        assert_eq!(follow.read(now, 11, OWN, some(&[OWN])), None);
+        assert_eq!(follow.read(now, 11, OWN, some(&["a:1"])), None);
         assert_eq!(follow.next(now), Step::Watch(Some(now + DOUBT)));
         // They are not: nobody ever heard of it.
         assert_eq!(follow.read(now + seconds(1), 12, OWN, some(&all)), None);
         assert_eq!(follow.next(now), Step::Watch(None));
         // They are.
-        assert_eq!(follow.read(now, 13, OWN, some(&[OWN])), None);
+        assert_eq!(follow.read(now, 13, OWN, some(&["a:1"])), None);
         follow.changed(None);
-        assert_eq!(follow.read(now + DOUBT, 13, OWN, some(&[OWN])), Some(set(&[OWN])));
+        assert_eq!(follow.read(now + DOUBT, 13, OWN, some(&["a:1"])), Some(set(&["a:1"])));
         assert_eq!(follow.next(now), Step::Watch(None));
     }
 
@@ -256,6 +256,8 @@ mod tests {
         // Doubt is about the sets that come, not about one of them.
         assert_eq!(follow.read(now + seconds(10), 4, OWN, some(&["b:1", "c:1"])), None);
         assert!(follow.read(now + seconds(12), 5, OWN, some(&["b:1", "c:1"])).is_some());
+        // Who goes does not look for itself.
+        assert!(follow.read(now + seconds(13), 5, None, some(&["b:1"])).is_some());
         // Nobody at all is for the caller to judge.
         assert_eq!(follow.read(now + seconds(20), 6, OWN, some(&[])), None);
         assert_eq!(follow.read(now + seconds(23), 6, OWN, some(&[])), Some(set(&[])));

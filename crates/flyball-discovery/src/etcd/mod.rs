@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_core::cluster::PeerInfo;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, pending, select};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 pub use self::endpoint::EtcdEndpoint;
@@ -90,6 +90,8 @@ pub struct Etcd {
     /// The lease in force, and the connection it was got by.
     lease: Option<(i64, Connection)>,
     outbox: Outbox,
+    /// Whether this node goes: it follows the others, and is not one of them.
+    leaving: bool,
 }
 
 #[derive(Debug)]
@@ -160,6 +162,7 @@ impl Etcd {
             following: None,
             lease: None,
             outbox,
+            leaving: false,
         })
     }
 
@@ -173,9 +176,11 @@ impl Etcd {
             let settings = &self.settings;
             let machines = self.machines.get_or_insert_with(|| Machines::new(settings, now));
             let lease = &self.lease;
-            let registering = self
-                .registering
-                .get_or_insert_with(|| begin_register(settings, machines.register.next(now), lease.clone()));
+            let leaving = self.leaving;
+            let registering = self.registering.get_or_insert_with(|| match leaving {
+                true => Box::pin(pending()),
+                false => begin_register(settings, machines.register.next(now), lease.clone()),
+            });
             // A session goes from step to step, so a step without one is one that opens it.
             let following =
                 self.following.get_or_insert_with(|| begin_follow(settings, machines.follow.next(now), None));
@@ -231,8 +236,8 @@ impl Etcd {
                     true => format!("more than {PEERS_MAX} keys have the prefix; expected no more"),
                     false => listed.faults,
                 };
-                let own = &self.settings.own.grpc_address;
-                let seen = listed.peers.iter().any(|peer| peer.grpc_address == *own);
+                let own = (!self.leaving).then_some(self.settings.own.grpc_address.as_str());
+                let seen = own.is_none_or(|own| listed.peers.iter().any(|peer| peer.grpc_address == own));
                 if !seen && register.missing(now) {
                     tracing::debug!("this node's key in etcd is gone and is written again");
                     self.registering = None;
@@ -377,8 +382,9 @@ impl Source for Etcd {
 
     fn leave(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
+            self.leaving = true;
             self.registering = None;
-            self.following = None;
+            self.outbox.registering.clear();
             let Some((lease, mut connection)) = self.lease.take() else { return };
             let mut left =
                 timeout(LEAVE_MAX, connection.revoke(lease)).await.unwrap_or(Err("too late".to_owned()));

@@ -6,7 +6,7 @@ use super::choices::LogLevel;
 use super::error::{Problem, Warning, quoted};
 use super::raw::{Given, Raw, Strings};
 use super::values::HostPort;
-use super::{Config, discovery, table};
+use super::{Config, discovery, etcd, table};
 
 /// Completes the configuration (time zone, log level) and reports what does not fit.
 pub(super) fn check(
@@ -42,6 +42,7 @@ pub(super) fn check(
     if config.node.advertise_address.as_ref().is_some_and(|address| address.port == 0) {
         report("node.advertise_address", "expected the port that peers dial, not 0".to_owned());
     }
+    etcd::complete(config, raw);
     discovery::check(config, raw, &mut report, warnings);
     if config.otel.is_on() {
         if let Err(wrong) = config.otel.address() {

@@ -86,10 +86,22 @@ impl Config {
     /// The address that peers know this node by, given the port on which gRPC really listens. When it
     /// [is a wildcard](HostPort::is_wildcard), an address of the machine has to take the host's place.
     pub fn advertise_address(&self, grpc_port: u16) -> HostPort {
-        match &self.node.advertise_address {
+        let usual = || match &self.node.advertise_address {
             Some(address) => address.clone(),
             None => self.grpc.address.with_port(grpc_port),
+        };
+        if let Some(etcd) = self.etcd_in_force() {
+            return etcd.advertise_address.clone().unwrap_or_else(usual);
         }
+        if let Some(kubernetes) = self.kubernetes_in_force() {
+            let own = match kubernetes.pod_ip {
+                Some(ip) => HostPort { host: ip.to_string(), port: grpc_port },
+                None => usual(),
+            };
+            let port = kubernetes.pod_port.and_then(|port| u16::try_from(port).ok());
+            return own.with_port(port.unwrap_or(own.port));
+        }
+        usual()
     }
 
     /// Hash and points per peer of the ring. Without a named picker they are the original's: FNV-1 and 512.

@@ -7,8 +7,8 @@
 use std::net::IpAddr;
 
 use flyball_discovery::{
-    Dns, DnsName, DnsServers, DnsSettings, FixedList, NAMES_MAX, Source, SourceError, WatchedFile, absolute,
-    canonical_address,
+    Dns, DnsName, DnsServers, DnsSettings, Etcd, FixedList, Kubernetes, NAMES_MAX, Source, SourceError,
+    WatchedFile, absolute, canonical_address,
 };
 
 use super::choices::PeerDiscovery;
@@ -16,6 +16,7 @@ use super::error::Warning;
 use super::raw::Raw;
 use super::values::{HostPort, Value, items};
 use super::{Config, Discovery};
+use super::{etcd, kubernetes};
 
 /// Addresses of peers, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,6 +107,8 @@ impl Config {
                 data_center,
                 servers: DnsServers::ResolvConf(discovery.resolv_conf.clone().into()),
             })?)),
+            (PeerDiscovery::Etcd, ..) => Some(Box::new(Etcd::new(self.etcd_settings(own))?)),
+            (PeerDiscovery::Kubernetes, ..) => Some(Box::new(Kubernetes::new(self.kubernetes_settings(own)))),
             // What is missing or not available was refused.
             _ => None,
         })
@@ -115,14 +118,18 @@ impl Config {
     pub fn data_center(&self) -> String {
         match self.discovery.in_force() {
             PeerDiscovery::Dns => absolute(&self.node.data_center),
+            PeerDiscovery::Etcd => {
+                self.discovery.etcd.data_center.as_ref().unwrap_or(&self.node.data_center).clone()
+            }
             _ => self.node.data_center.clone(),
         }
     }
 
-    /// This node's address as its peers write it, and so its identity: by DNS they know it by a canonical address.
+    /// This node's address as its peers write it, and so its identity: by DNS and in Kubernetes they know it by a canonical
+    /// address.
     pub fn peer_address(&self, own: &HostPort) -> String {
         match self.discovery.in_force() {
-            PeerDiscovery::Dns => canonical_address(&own.to_string()),
+            PeerDiscovery::Dns | PeerDiscovery::Kubernetes => canonical_address(&own.to_string()),
             _ => own.to_string(),
         }
     }
@@ -144,13 +151,13 @@ pub(super) fn check(
 ) {
     let kind = config.discovery.in_force();
     let chosen = match kind {
-        PeerDiscovery::None => None,
+        PeerDiscovery::None | PeerDiscovery::Etcd | PeerDiscovery::Kubernetes => None,
         PeerDiscovery::Static | PeerDiscovery::File | PeerDiscovery::Dns => {
             SOURCES.into_iter().find(|(_, its)| *its == kind).map(|(name, _)| name)
         }
-        PeerDiscovery::MemberList | PeerDiscovery::Kubernetes | PeerDiscovery::Etcd => {
-            let advice = "this kind of discovery is not available in this version; expected static, file, dns or \
-                          none";
+        PeerDiscovery::MemberList => {
+            let advice = "this kind of discovery is not available in this version; expected static, file, dns, \
+                          etcd, k8s or none";
             return report("discovery.type", advice.to_owned());
         }
     };
@@ -187,7 +194,29 @@ pub(super) fn check(
     match kind {
         PeerDiscovery::Static => own_address_is_listed(config, raw, warnings),
         PeerDiscovery::Dns => dns(config, raw, report, warnings),
+        PeerDiscovery::Etcd => etcd::check(config, raw, &mut report, warnings),
+        PeerDiscovery::Kubernetes => kubernetes::check(config, raw, &mut report, warnings),
+        PeerDiscovery::None => idle(raw, warnings),
         _ => {}
+    }
+}
+
+/// Settings that somebody who runs a cluster gives, and that nobody looks at in a cluster of one.
+const IDLE: [(&str, &str); 3] = [
+    ("discovery.etcd.endpoints", "etcd"),
+    ("discovery.kubernetes.service_name", "k8s"),
+    ("discovery.kubernetes.selector", "k8s"),
+];
+
+fn idle(raw: &Raw, warnings: &mut Vec<Warning>) {
+    for (name, kind) in IDLE {
+        if let Some(given) = raw.given_by_name(name) {
+            warnings.push(Warning(format!(
+                "{} ({}) has no effect: this is a cluster of one; set GUBER_PEER_DISCOVERY_TYPE={kind} to use it",
+                given.origin.given_as(),
+                given.origin
+            )));
+        }
     }
 }
 

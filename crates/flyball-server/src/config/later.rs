@@ -28,7 +28,7 @@ fn is_secret(variable: &str) -> bool {
 }
 
 /// In the order of the reference page.
-pub(super) const FEATURES: [Feature; 5] = [
+pub(super) const FEATURES: [Feature; 3] = [
     feature(
         "member-list discovery",
         "GUBER_MEMBERLIST_",
@@ -41,37 +41,6 @@ pub(super) const FEATURES: [Feature; 5] = [
             "GUBER_MEMBERLIST_KNOWN_NODES",
             "GUBER_MEMBERLIST_NODE_NAME",
             "GUBER_MEMBERLIST_SECRET_KEYS",
-        ],
-    ),
-    feature(
-        "etcd discovery",
-        "GUBER_ETCD_",
-        &[
-            "GUBER_ETCD_ADVERTISE_ADDRESS",
-            "GUBER_ETCD_DATA_CENTER",
-            "GUBER_ETCD_DIAL_TIMEOUT",
-            "GUBER_ETCD_ENDPOINTS",
-            "GUBER_ETCD_KEY_PREFIX",
-            "GUBER_ETCD_PASSWORD",
-            "GUBER_ETCD_TLS_CA",
-            "GUBER_ETCD_TLS_CERT",
-            "GUBER_ETCD_TLS_ENABLE",
-            "GUBER_ETCD_TLS_KEY",
-            "GUBER_ETCD_TLS_SKIP_VERIFY",
-            "GUBER_ETCD_USER",
-        ],
-    ),
-    feature(
-        "Kubernetes discovery",
-        "GUBER_K8S_",
-        &[
-            "GUBER_K8S_ENDPOINTS_SELECTOR",
-            "GUBER_K8S_NAMESPACE",
-            "GUBER_K8S_POD_IP",
-            "GUBER_K8S_POD_PORT",
-            "GUBER_K8S_SELECTOR",
-            "GUBER_K8S_SERVICE_NAME",
-            "GUBER_K8S_WATCH_MECHANISM",
         ],
     ),
     feature(

@@ -32,7 +32,11 @@ mod convert;
 mod discovery;
 mod duration;
 mod error;
+mod etcd;
+mod etcd_rows;
 mod file;
+mod kubernetes;
+mod kubernetes_rows;
 mod later;
 mod load;
 mod otel;
@@ -59,7 +63,9 @@ pub use convert::HostFacts;
 pub use discovery::{DnsNames, PeerList};
 pub(crate) use error::without_credentials;
 pub use error::{ConfigError, Problem, Warning};
+pub use etcd::{Etcd, EtcdEndpoints};
 pub use flyball_core::Semantics;
+pub use kubernetes::{Kubernetes, WatchMechanism};
 pub use load::{FILE_BYTES_MAX, Loaded, from_strings, load, read_file};
 pub use otel::{Compression, Otel, OtlpExporter, OtlpProtocol, Pairs, Sampler, SpanLimits};
 pub use raw::{Effective, Origin, SourceFile, Strings};
@@ -253,6 +259,10 @@ pub struct Discovery {
     pub dns_fqdn: Option<DnsNames>,
     /// Where the DNS servers are listed.
     pub resolv_conf: String,
+    /// By keys in etcd.
+    pub etcd: Etcd,
+    /// By the Kubernetes API.
+    pub kubernetes: Kubernetes,
 }
 
 /// Which of our own spans are made.

@@ -103,8 +103,8 @@ fn page(text: &mut String) -> fmt::Result {
         writeln!(text, "| {} | {} |", feature.name, names.join(", "))?;
     }
     text.push_str(
-        "\nNot read: `TZ` (see `time_zone`), `RUNNER_OS`, the `ETCD3_*` fallbacks of etcd discovery, and \
-         OpenTelemetry\nvariables other than those above.\n",
+        "\nNot read: `TZ` (see `time_zone`), `RUNNER_OS`, `ETCD3_ENDPOINT`, and OpenTelemetry variables other than\nthose \
+         above.\n",
     );
     Ok(())
 }
@@ -149,7 +149,10 @@ fn conf(text: &mut String) -> fmt::Result {
         for setting in table::all().filter(|setting| setting.section == section) {
             text.push('\n');
             comment(text, setting)?;
-            writeln!(text, "#{}={}", setting.env[0], setting.default)?;
+            // Whoever writes this file writes our names, not those of somebody else's library.
+            let ours =
+                setting.env.iter().find(|name| name.starts_with("GUBER_") || name.starts_with("FLYBALL_"));
+            writeln!(text, "#{}={}", ours.unwrap_or(&setting.env[0]), setting.default)?;
         }
     }
     Ok(())

@@ -5,7 +5,7 @@
 
 use super::error::without_credentials;
 use super::values::Value;
-use super::{Config, otel_rows, peer_rows, rows};
+use super::{Config, etcd_rows, kubernetes_rows, otel_rows, peer_rows, rows};
 
 /// A setting.
 #[derive(Clone, Copy, Debug)]
@@ -199,7 +199,8 @@ impl Setting {
 }
 
 /// All settings in the order of the reference page, in the parts they are written in; `all` joins them.
-pub const SETTINGS: [&[Setting]; 3] = [&rows::ROWS, &peer_rows::ROWS, &otel_rows::ROWS];
+pub const SETTINGS: [&[Setting]; 5] =
+    [&rows::ROWS, &peer_rows::ROWS, &etcd_rows::ROWS, &kubernetes_rows::ROWS, &otel_rows::ROWS];
 
 /// All settings.
 pub(super) fn all() -> impl Iterator<Item = &'static Setting> {

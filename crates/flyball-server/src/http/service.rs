@@ -64,7 +64,11 @@ impl HttpService {
                 .unwrap_or_else(|refusal| answer::error(refusal.code, &refusal.message)),
             Route::Metrics => answer::metrics(self.node.metrics().scrape()),
             Route::Healthz | Route::Livez => answer::text(StatusCode::OK, "ok"),
-            Route::Readyz if self.node.is_ready() => answer::text(StatusCode::OK, "ok"),
+            // A node without its first peers answers all the same, and says so.
+            Route::Readyz if self.node.is_ready() => match self.node.missing_peers() {
+                None => answer::text(StatusCode::OK, "ok"),
+                Some(why) => answer::text(StatusCode::OK, format!("ok, but alone: {why}")),
+            },
             Route::Readyz => {
                 answer::text(StatusCode::SERVICE_UNAVAILABLE, "not ready: the node is shutting down")
             }

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use flyball_tests::binary::clean;
-use flyball_tests::etcd;
+use flyball_tests::etcd::Etcd;
 use flyball_tests::http::{Connection, Request, Response};
 use flyball_tests::process::Process;
 use flyball_tests::signal;
@@ -21,6 +21,8 @@ use tempfile::TempDir;
 
 /// A cluster that has not formed by then does not form.
 const FORMED: Duration = Duration::from_secs(40);
+/// As the original calls its keys in etcd by default.
+const ETCD_PREFIX: &str = "/gubernator-peers";
 /// For what takes nodes a few hundred milliseconds.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
@@ -209,7 +211,7 @@ impl Answer {
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Node>,
-    _etcd: Option<Process>,
+    _etcd: Option<Etcd>,
     _folder: TempDir,
 }
 
@@ -219,11 +221,10 @@ impl Cluster {
         let folder = tempfile::tempdir().unwrap();
         let ip = |last: usize| Ipv4Addr::new(127, 30, network, u8::try_from(last).unwrap());
         let address = |place: usize| SocketAddr::from((ip(place + 1), 1051)).to_string();
-        let endpoint = SocketAddr::from((ip(100), 2379));
         let etcd = kinds.iter().any(|kind| !kind.is_ours()).then(|| {
-            let etcd = etcd::start(endpoint, folder.path()).unwrap();
+            let etcd = Etcd::prepare(network, 1).unwrap().start().unwrap();
             for (place, _) in kinds.iter().enumerate().filter(|(_, kind)| kind.is_ours()) {
-                etcd::register(endpoint, &address(place)).unwrap();
+                register(&etcd, &address(place));
             }
             etcd
         });
@@ -236,7 +237,7 @@ impl Cluster {
                 command.args(["--peers", &all.join(",")]);
             } else {
                 command.env("OTEL_TRACES_EXPORTER", "none").env("GUBER_PEER_DISCOVERY_TYPE", "etcd");
-                command.env("GUBER_ETCD_ENDPOINTS", endpoint.to_string());
+                command.env("GUBER_ETCD_ENDPOINTS", etcd.as_ref().map(Etcd::endpoints).unwrap_or_default());
             }
             command.current_dir(folder.path());
             let process = Process::start(command, folder.path().join(format!("{place}.log"))).unwrap();
@@ -319,4 +320,10 @@ pub(crate) fn with(item: &Value, fields: &Value) -> Value {
     let mut item = item.clone();
     item.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     item
+}
+
+/// Writes a node into etcd as an original writes itself, without a lease.
+fn register(etcd: &Etcd, address: &str) {
+    let info = json!({ "data-center": "", "http-address": "", "grpc-address": address });
+    etcd.put(&format!("{ETCD_PREFIX}{address}"), &info.to_string()).unwrap();
 }

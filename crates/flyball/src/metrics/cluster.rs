@@ -17,8 +17,30 @@ pub(super) fn cluster(page: &mut Page, tally: &Tally, node: Option<&Inner>) {
     global(page, tally, node);
     own(page, tally, node);
     if let Some(node) = node {
+        source(page, node);
         peers(page, node);
     }
+}
+
+/// Absent on a node without a source of peers.
+fn source(page: &mut Page, node: &Inner) {
+    let Some(report) = node.source.report() else { return };
+    let labels: Labels<'_> = &[("source", report.kind)];
+    page.gauges(
+        "flyball_discovery_peers",
+        "Peers in the last good set, this node included; 0 before the first.",
+        [(labels, report.peers as f64)],
+    );
+    page.gauges(
+        "flyball_discovery_failing",
+        "Whether the source of peers fails; the last good set serves meanwhile.",
+        [(labels, f64::from(u8::from(report.failing.is_some())))],
+    );
+    page.counters(
+        "flyball_discovery_failures_total",
+        "Failures of the source of peers.",
+        [(labels, report.failures)],
+    );
 }
 
 fn global(page: &mut Page, tally: &Tally, node: Option<&Inner>) {

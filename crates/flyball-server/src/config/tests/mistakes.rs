@@ -55,13 +55,13 @@ fn the_originals_own_words() {
 
 #[test]
 fn discovery_that_comes_later_is_refused() {
-    for kind in ["member-list", "k8s", "etcd"] {
+    for kind in ["member-list"] {
         let shown = wrong(&env(&[("GUBER_PEER_DISCOVERY_TYPE", kind)]));
         assert_eq!(
             shown,
             [format!(
                 "GUBER_PEER_DISCOVERY_TYPE='{kind}' (environment): this kind of discovery is not available in \
-                 this version; expected static, file, dns or none"
+                 this version; expected static, file, dns, etcd, k8s or none"
             )]
         );
     }
@@ -78,17 +78,16 @@ fn every_variable_of_a_later_feature_is_refused_unless_empty() {
         assert!(warnings(&env(&[(name, "")])).is_empty());
     }
     // By prefix, as the original reads them; its sample file misspells one.
-    for name in ["GUBER_ETCD_TLS_EABLED", "GUBER_MEMBERLIST_X", "GUBER_TLS_", "GUBER_K8S_ANY"] {
+    for name in ["GUBER_MEMBERLIST_X", "GUBER_TLS_"] {
         assert_eq!(wrong(&env(&[(name, "1")])).len(), 1);
     }
-    // Read in etcd mode only, which cannot be chosen.
+    // Others' names, and those that only count in etcd mode.
     assert_eq!(warnings(&env(&[("ETCD3_USER", "x"), ("KUBERNETES_SERVICE_HOST", "x")])), [""; 0]);
 }
 
 #[test]
 fn secrets_are_never_shown() {
     for (name, value) in [
-        ("GUBER_ETCD_PASSWORD", "hunter2"),
         ("GUBER_MEMBERLIST_SECRET_KEYS", "hunter2"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "hunter2"),
         ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=%FF,hunter2=x"),

@@ -3,8 +3,10 @@
 mod command_line;
 mod convert;
 mod discovery;
+mod etcd;
 mod every_setting;
 mod files;
+mod kubernetes;
 mod mistakes;
 mod precedence;
 mod properties;
