@@ -79,7 +79,7 @@ pub(super) fn check(
             report(
                 "discovery.type",
                 "needs the service whose endpoints are the peers: set GUBER_K8S_SERVICE_NAME".to_owned(),
-            )
+            );
         }
         _ => {}
     }
