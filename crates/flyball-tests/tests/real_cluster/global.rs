@@ -133,6 +133,38 @@ fn p20_broadcasts_do_not_grow_with_the_hits() {
     assert!(many_bytes < 2.0 * few_bytes, "{few} hits: {few_bytes} bytes a wait; {many} hits: {many_bytes}");
 }
 
+/// P20: of twenty nodes each hears of each key once a wait, however often that is hit, and all agree in the end.
+#[test]
+fn p20_twenty_nodes_hear_of_a_key_once_a_wait() {
+    const MANY: u8 = 20;
+    const KEYS: usize = 5;
+    const LIMIT: i64 = 1_000_000_000;
+    const WAIT: Duration = Duration::from_millis(500);
+    let cluster =
+        Plan::new(network::TWENTY, MANY).patient().arguments(&["--global-sync-wait=500ms"]).start().unwrap();
+    let items: Vec<Item> = (0..KEYS).map(|n| global(&format!("{n}-twenty"), LIMIT)).collect();
+    let (start, before) = (Instant::now(), told(&cluster));
+    let loads: Vec<Load> =
+        cluster.nodes()[..2].iter().map(|node| Load::on(node.http(), items.clone(), 2)).collect();
+    while start.elapsed() < 6 * WAIT {
+        loads[0].let_pass(1);
+    }
+    let hits: usize = loads.into_iter().map(|load| load.stop().calls.len()).sum();
+    let look: Vec<Item> = items.iter().map(|item| item.clone().hits(0)).collect();
+    let left = LIMIT - i64::try_from(hits).unwrap();
+    let agreed = |node: &flyball_tests::cluster::Member| {
+        let answers = node.ask(&look).unwrap();
+        answers.iter().all(|answer| answer.remaining == left)
+    };
+    let all = poll(Duration::from_secs(10), || cluster.nodes().iter().all(agreed).then_some(()));
+    assert!(all.is_some(), "{hits} hits a key are not known everywhere");
+    let waits = start.elapsed().as_secs_f64() / WAIT.as_secs_f64();
+    let lines = (told(&cluster).0 - before.0) / waits;
+    let most = (KEYS * usize::from(MANY - 1)) as f64;
+    // As above: two nodes tell the owner of hits, each at its own moment.
+    assert!(lines > 0.0 && lines <= 2.0 * most, "{lines} lines a wait, {most} were enough");
+}
+
 /// P40: 5000 keys of a second, plain and GLOBAL, asked on every node, leave the memory of owners and copies.
 #[test]
 fn p40_expired_keys_leave_the_memory_of_every_node() {

@@ -9,6 +9,7 @@ mod calls;
 mod churn;
 mod failures;
 mod global;
+mod policies;
 
 /// The third byte of each test's addresses, 127.20.x.y.
 mod network {
@@ -29,4 +30,9 @@ mod network {
     pub(crate) const BROADCASTS: u8 = 15;
     pub(crate) const EXPIRED: u8 = 16;
     pub(crate) const ROLLING: u8 = 17;
+    pub(crate) const TWO_OF_FIVE: u8 = 18;
+    pub(crate) const DENIED: u8 = 19;
+    pub(crate) const LOCAL: u8 = 20;
+    pub(crate) const IN_FLIGHT: u8 = 21;
+    pub(crate) const TWENTY: u8 = 22;
 }
