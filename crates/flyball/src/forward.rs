@@ -29,6 +29,7 @@ use crate::metrics::counters::{ErrorKind, Tally};
 use crate::peers::group::{ForwardError, Reply};
 use crate::peers::peer::Peer;
 use crate::service::Inner;
+use crate::trace::ForwardSpan;
 
 /// Items for one peer. Those that want to go alone share a message with each other, but with no other call's items.
 struct Outgoing<'a> {
@@ -36,12 +37,15 @@ struct Outgoing<'a> {
     items: Vec<u32>,
     encoded: BytesMut,
     alone: bool,
+    /// As the items, or none.
+    spans: Vec<ForwardSpan>,
 }
 
 /// Items that were handed to a peer.
 struct Sent<'a> {
     peer: &'a Arc<Peer>,
     items: Vec<u32>,
+    spans: Vec<ForwardSpan>,
     answer: Result<oneshot::Receiver<Reply>, ForwardError>,
 }
 
@@ -134,13 +138,13 @@ impl Inner {
         let Routed { own, replicas, groups } = self.route(cluster, items, todo, walk, call);
         let sent: Vec<Sent<'_>> = groups
             .into_iter()
-            .map(|Outgoing { peer, items, encoded, alone }| {
+            .map(|Outgoing { peer, items, encoded, alone, spans }| {
                 let answer = peer.forward(encoded, items.len(), alone);
-                Sent { peer, items, answer }
+                Sent { peer, items, spans, answer }
             })
             .collect();
         self.answer_own(items, &own, walk, call);
-        self.answer_replicas(cluster, items, &replicas, walk);
+        self.answer_replicas(cluster, items, &replicas, walk, call);
         let mut missed = Vec::new();
         for sent in sent {
             self.collect(sent, items, walk, &mut missed).await;
@@ -222,9 +226,10 @@ impl Inner {
             item.behavior = Behavior(item.behavior).with(Behavior::NO_BATCHING).0;
         }
         let alone = !settings.batching || Behavior(item.behavior).has(Behavior::NO_BATCHING);
-        if let (Some(tracing), Some(span)) = (&self.tracing, &call.span) {
-            tracing.inject(span, &mut item.metadata);
-        }
+        let span = match (&self.tracing, &call.span) {
+            (Some(tracing), Some(server)) => tracing.forward(server, item, alone),
+            _ => None,
+        };
         let bytes = message::encoded_len(1, item);
         let fits = |group: &Outgoing<'_>| {
             Arc::ptr_eq(group.peer, peer)
@@ -235,11 +240,13 @@ impl Inner {
         let group = match groups.iter().rposition(fits) {
             Some(at) => &mut groups[at],
             None => {
-                groups.push(Outgoing { peer, items: Vec::new(), encoded: BytesMut::new(), alone });
+                let (items, encoded, spans) = (Vec::new(), BytesMut::new(), Vec::new());
+                groups.push(Outgoing { peer, items, encoded, alone, spans });
                 groups.last_mut().expect("pushed just now")
             }
         };
         group.items.push(index);
+        group.spans.extend(span);
         message::encode(1, item, &mut group.encoded);
     }
 
@@ -263,6 +270,7 @@ impl Inner {
         items: &[pb::RateLimitReq],
         replicas: &[(u32, u32)],
         walk: &mut Walk<'_>,
+        call: &Call<'_>,
     ) {
         if replicas.is_empty() {
             return;
@@ -270,6 +278,12 @@ impl Inner {
         let request = |place: usize| convert::request(&items[replicas[place].0 as usize]);
         let owner = |place: usize| cluster.view.local()[replicas[place].1 as usize].grpc_address.as_str();
         let mut answers = vec![None; replicas.len()];
+        let _spans: Vec<_> = match &self.tracing {
+            Some(tracing) => (0..replicas.len())
+                .filter_map(|at| tracing.replica(call.span.as_ref(), &request(at)))
+                .collect(),
+            None => Vec::new(),
+        };
         let mut due = false;
         {
             let mut hits = self.globals.hits();
@@ -320,13 +334,15 @@ impl Inner {
         walk: &mut Walk<'_>,
         missed: &mut Vec<Missed>,
     ) {
-        let Sent { peer, items: indices, answer } = sent;
+        let Sent { peer, items: indices, spans, answer } = sent;
         let reply = match answer {
             Ok(receiver) => match walk.context.deadline {
                 None => receiver.await,
                 Some(deadline) => match tokio::time::timeout_at(deadline, receiver).await {
                     Ok(reply) => reply,
                     Err(_) => {
+                        let text = CallError::DeadlineExceeded.to_string();
+                        spans.into_iter().for_each(|span| span.failed(&text));
                         for index in indices {
                             walk.tally.error(ErrorKind::TimeoutForwarding);
                             let key = convert::request(&items[index as usize]).key;
@@ -355,12 +371,15 @@ impl Inner {
                     walk.answers.put_of(index as usize, answer, owner);
                 }
             }
-            Err(error) => missed.extend(indices.into_iter().map(|index| Missed {
-                index,
-                owner: peer.address().to_owned(),
-                text: error.text.clone(),
-                failure: error.failure,
-            })),
+            Err(error) => {
+                spans.into_iter().for_each(|span| span.failed(&error.text));
+                missed.extend(indices.into_iter().map(|index| Missed {
+                    index,
+                    owner: peer.address().to_owned(),
+                    text: error.text.clone(),
+                    failure: error.failure,
+                }));
+            }
         }
     }
 

@@ -30,6 +30,7 @@ use crate::peers::call::PeerError;
 use crate::peers::peer::{Peer, client_error};
 use crate::service::Inner;
 use crate::settings::ClusterSettings;
+use crate::trace::PlainSpan;
 
 /// Broadcasts under way at once.
 const BROADCASTS_MAX: usize = 100;
@@ -304,6 +305,11 @@ impl Inner {
         }
         let started = StdInstant::now();
         let mut sends = JoinSet::new();
+        let round = self
+            .tracing
+            .as_ref()
+            .filter(|_| told > 0)
+            .and_then(|tracing| Some((tracing, tracing.broadcast()?)));
         for ((address, sequence), mark) in peers.into_iter().zip(before) {
             let peer = cluster.at(&address).cloned();
             if told == 0 {
@@ -321,7 +327,8 @@ impl Inner {
             message.extend_from_slice(&tail.encode_to_vec());
             globals.counts.keys_told.fetch_add(told, Relaxed);
             globals.counts.bytes_told.fetch_add(message.len() as u64, Relaxed);
-            sends.spawn(Arc::clone(&self).tell_one(peer, address, sequence, message.freeze()));
+            let span = round.as_ref().map(|(tracing, round)| tracing.news(round, &address, told as usize));
+            sends.spawn(Arc::clone(&self).tell_one(peer, address, sequence, message.freeze(), span));
         }
         while sends.join_next().await.is_some() {}
         let now = StdInstant::now();
@@ -336,6 +343,7 @@ impl Inner {
         address: Box<str>,
         sequence: u64,
         message: Bytes,
+        span: Option<PlainSpan>,
     ) {
         let globals = &self.globals;
         let told = match peer.filter(|peer| peer.is_up()) {
@@ -349,6 +357,9 @@ impl Inner {
             }
             None => Err(PeerError::not_sent("the peer is down or gone")),
         };
+        if let (Some(span), Err(error)) = (span, &told) {
+            span.failed(&error.rpc_error());
+        }
         let now = self.shared.now();
         match told {
             Ok(()) => globals.broadcast().succeeded(&address, sequence, now),

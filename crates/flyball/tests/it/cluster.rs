@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball::{CallContext, ClusterSettings, Node, PeerInfo, Rules, Semantics, Settings, Unreachable, pb};
+use flyball::{
+    CallContext, ClusterSettings, Node, NodeBuilder, PeerInfo, Rules, Semantics, Settings, Unreachable, pb,
+};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -23,11 +25,18 @@ pub(crate) struct Member {
 }
 
 pub(crate) async fn member(settings: impl FnOnce(&mut Settings)) -> Member {
+    member_with(settings, |builder| builder).await
+}
+
+pub(crate) async fn member_with(
+    settings: impl FnOnce(&mut Settings),
+    parts: impl FnOnce(NodeBuilder) -> NodeBuilder,
+) -> Member {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let mut given = Settings { advertise_address: address.clone(), ..Settings::default() };
     settings(&mut given);
-    let node = Node::builder().settings(given).build();
+    let node = parts(Node::builder().settings(given)).build();
     let stop = CancellationToken::new();
     let server = Server::builder()
         .add_routes(flyball::grpc::routes(&node))
@@ -45,7 +54,7 @@ pub(crate) async fn cluster(count: usize, settings: impl Fn(&mut Settings)) -> V
     members
 }
 
-async fn introduce(members: &[Member]) {
+pub(crate) async fn introduce(members: &[Member]) {
     let peers: Vec<_> = members.iter().map(|member| PeerInfo::new(&member.address)).collect();
     for member in members {
         member.node.set_peers(peers.clone()).await;

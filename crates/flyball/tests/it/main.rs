@@ -12,4 +12,5 @@ mod inventory;
 mod metrics;
 mod network;
 mod traces;
+mod traces_of_peers;
 mod wire;

@@ -9,6 +9,8 @@
 //! Rejected: the `tracing` crate's spans with a bridge. They go through a global subscriber, and two nodes in
 //! one process must be able to report to two places.
 
+mod peers;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -24,6 +26,7 @@ use opentelemetry::{Context, KeyValue};
 use tonic::Code;
 
 use crate::method::Method;
+pub(crate) use peers::{ForwardSpan, PlainSpan};
 
 /// The trace a call belongs to, as its caller told in the W3C headers. None by default.
 #[derive(Clone, Debug, Default)]
@@ -132,18 +135,6 @@ impl Tracing {
         span.is_recording().then(|| ServerSpan(span))
     }
 
-    /// Writes the call's context into the metadata of an item that goes to a peer, as W3C headers would say it.
-    pub(crate) fn inject(&self, server: &ServerSpan, metadata: &mut BTreeMap<String, String>) {
-        let context = server.0.span_context();
-        let flags = context.trace_flags().to_u8();
-        let parent = format!("00-{}-{}-{flags:02x}", context.trace_id(), context.span_id());
-        metadata.insert("traceparent".to_owned(), parent);
-        let state = context.trace_state().header();
-        if !state.is_empty() {
-            metadata.insert("tracestate".to_owned(), state);
-        }
-    }
-
     /// Opens the span of one item, or nothing when its trace is not sampled.
     pub(crate) fn item(
         &self,
@@ -161,7 +152,7 @@ impl Tracing {
         }
         let builder = SpanBuilder::from_name("V1Instance.getLocalRateLimit").with_attributes([
             level_info(),
-            KeyValue::new("file", concat!(file!(), ":", line!())),
+            source(concat!(file!(), ":", line!())),
             KeyValue::new("ratelimit.key", request.key.unique_key.to_owned()),
             KeyValue::new("ratelimit.name", request.key.name.to_owned()),
             KeyValue::new("ratelimit.limit", request.limit),
@@ -219,4 +210,9 @@ impl ItemSpan {
 /// The original marks every span with the level at which it is shown.
 fn level_info() -> KeyValue {
     KeyValue::new("log.level", "INFO")
+}
+
+/// Every span but a server's tells where it is made.
+fn source(position: &'static str) -> KeyValue {
+    KeyValue::new("file", position)
 }
