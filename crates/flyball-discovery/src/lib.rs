@@ -48,5 +48,6 @@ pub use fixed::{BadList, FixedList};
 pub use flyball_core::cluster::PeerInfo;
 #[cfg(feature = "kubernetes")]
 pub use kubernetes::{Kubernetes, KubernetesSettings, KubernetesWatch};
+pub use list::{Fault as PeersFileFault, parse as parse_peers_file};
 pub use recover::{Failing, Recover, Snapshot, Status};
 pub use source::{NextPeers, PEERS_MAX, Source, SourceError};

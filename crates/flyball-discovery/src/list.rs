@@ -27,11 +27,11 @@ use crate::source::PEERS_MAX;
 const FAULTS_MAX: usize = 5;
 
 /// A line, counted from 1, and what is wrong with it.
-pub(crate) type Fault = (usize, String);
+pub type Fault = (usize, String);
 
 /// The peers a text lists, sorted, each address once; or the first few things that are wrong with it, never
 /// none. A text that lists nobody is wrong too.
-pub(crate) fn parse(bytes: &[u8], default_port: u16, data_center: &str) -> Result<Vec<PeerInfo>, Vec<Fault>> {
+pub fn parse(bytes: &[u8], default_port: u16, data_center: &str) -> Result<Vec<PeerInfo>, Vec<Fault>> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
         vec![(line, "is not valid UTF-8; expected a text file".to_owned())]
