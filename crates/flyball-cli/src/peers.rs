@@ -66,6 +66,22 @@ struct Report {
     own: String,
     epoch: u64,
     peers: Vec<Peer>,
+    /// Absent for a node that was told of none, and for an older one.
+    #[serde(default)]
+    peer_source: Option<PeerSource>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PeerSource {
+    kind: String,
+    origin: String,
+    failing: Option<Failing>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Failing {
+    error: String,
+    lasting_ms: i64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -210,6 +226,13 @@ fn render(report: &Report, now: i64, zone: &TimeZone) -> String {
         text.truncate(text.trim_end().len());
         text.push('\n');
     }
+    if let Some(PeerSource { kind, origin, failing: Some(failing) }) = &report.peer_source {
+        let (kind, origin, error) =
+            (output::foreign(kind), output::foreign(origin), output::foreign(&failing.error));
+        let lasting = human::duration(failing.lasting_ms);
+        let warning = format!("told by {kind} {origin}, which fails for {lasting}: {error}");
+        text += &format!("\n{}\n", output::styled(BAD, &warning));
+    }
     text.pop();
     text
 }
@@ -228,7 +251,8 @@ mod tests {
                 {"grpc_address": "b:1051", "data_center": "", "is_self": false, "share": 0.5, "state": "down",
                  "since_ms": 58_000, "last_error": "refused\u{1b}[2J", "last_error_age_ms": 1_500, "queued": 12,
                  "in_flight": 1_000, "calls": 1_234_567, "failures": 3, "fallbacks": 2},
-            ]
+            ],
+            "peer_source": {"kind": "file", "origin": "peers", "failing": {"error": "gone\u{1b}[2J", "lasting_ms": 1_500}},
         }))
         .unwrap();
         let text = anstream::adapter::strip_str(&render(&report, 60_000, &TimeZone::UTC)).to_string();
@@ -257,5 +281,6 @@ mod tests {
             ]
         );
         assert_eq!(lines[2].find("STATE"), lines[4].find("down"));
+        assert_eq!(lines[6], r"told by file peers, which fails for 1.5 s: gone\u{1b}[2J");
     }
 }

@@ -21,8 +21,8 @@ use std::net::SocketAddr;
 use std::num::NonZero;
 use std::time::Duration;
 
-use flyball::{Metrics, MetricsOptions, Node, Settings, SourceReport, TraceLevel};
-use flyball_discovery::{Recover, SourceError, Status};
+use flyball::{Metrics, MetricsOptions, Node, PeerSource, PeerSourceFailure, Settings, TraceLevel};
+use flyball_discovery::{Failing, Recover, Snapshot, SourceError};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -125,7 +125,7 @@ impl Daemon {
         let (peers, left) = match source {
             Some(source) => {
                 let source = Recover::new(source, host.random[1]);
-                node.report_source(source_report(source.status()));
+                report(&source, &node);
                 let (following, left) = follow(source, &node, leave.clone()).await;
                 (Some(following), Some(left))
             }
@@ -280,25 +280,26 @@ const FIRST_PEERS_WITHIN: Duration = Duration::from_secs(2);
 /// How long it may take to say to the source of peers that this node goes.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
-/// What the node shows of its source of peers.
-fn source_report(status: Status) -> impl Fn() -> SourceReport + Send + Sync + 'static {
-    move || {
-        let now = status.snapshot();
-        SourceReport {
-            kind: now.kind,
-            peers: now.peers,
-            failures: now.failures,
-            failing: now.failing.map(|failing| failing.message),
-        }
-    }
-}
-
 /// A source of peers that is followed: what it says goes to the node.
 struct Following {
     source: Recover,
     node: Node,
     leave: CancellationToken,
     left: oneshot::Sender<()>,
+}
+
+/// Lets the node tell how its source of peers is doing.
+fn report(source: &Recover, node: &Node) {
+    let status = source.status();
+    node.report_peer_source(move || {
+        let Snapshot { kind, origin, peers, age, failing, failures } = status.snapshot();
+        let failing = failing.map(|Failing { message, lasting, times }| PeerSourceFailure {
+            error: message,
+            lasting,
+            times,
+        });
+        PeerSource { kind, origin, peers, age, failures, failing }
+    });
 }
 
 /// Begins to follow a source, with its first set if that comes soon.

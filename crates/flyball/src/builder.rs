@@ -18,12 +18,12 @@ use crate::intake::Intake;
 use crate::membership::Cluster;
 use crate::metrics::Metrics;
 use crate::node::Node;
+use crate::peer_source::Report;
 use crate::peers::guard::Guard;
 use crate::peers::peer::PeerShared;
 use crate::peers::source::OwnSource;
 use crate::service::Inner;
 use crate::settings::Settings;
-use crate::source::SourceOf;
 use crate::sweep;
 use crate::trace::{TraceLevel, Tracing};
 
@@ -93,6 +93,7 @@ impl NodeBuilder {
         let view = View::alone(&advertise_address, &data_center, cluster.ring);
         let source = Arc::new(OwnSource::new(&advertise_address));
         let inner = Arc::new(Inner {
+            peer_source: Report::default(),
             guard: Arc::new(Guard::new(cluster.access.clone(), &advertise_address)),
             globals: Globals::new(&cluster, random()),
             shared: Arc::new(PeerShared::new(cluster, source)),
@@ -110,7 +111,6 @@ impl NodeBuilder {
             tracing: self.tracing,
             draining: AtomicBool::new(false),
             closing,
-            source: SourceOf::default(),
         });
         inner.metrics.attach_node(Arc::downgrade(&inner));
         global::spawn(Arc::clone(&inner));

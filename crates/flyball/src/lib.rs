@@ -40,10 +40,10 @@ mod method;
 pub mod metrics;
 mod node;
 pub mod overview;
+mod peer_source;
 mod peers;
 mod service;
 mod settings;
-mod source;
 pub mod status;
 mod sweep;
 mod top_keys;
@@ -65,9 +65,9 @@ pub use flyball_core::{
 pub use flyball_proto::pb;
 pub use metrics::{Metrics, MetricsOptions};
 pub use node::Node;
+pub use peer_source::{PeerSource, PeerSourceFailure};
 pub use peers::guard::PeerAccess;
 pub use settings::{ClusterSettings, Settings};
-pub use source::SourceReport;
 pub use trace::{TraceLevel, TraceParent};
 
 /// The most items in one call.

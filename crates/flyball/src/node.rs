@@ -20,7 +20,6 @@ use crate::method::Method;
 use crate::metrics::Metrics;
 use crate::metrics::counters::Tally;
 use crate::service::Inner;
-use crate::source::SourceReport;
 
 /// A rate limiter node. Cloning gives another handle to the same node; dropping the last one stops it.
 ///
@@ -133,15 +132,9 @@ impl Node {
         self.inner.set_peers(peers).await;
     }
 
-    /// Whom to ask how the source of the sets is doing, for the health check, which says what is missing as long as no
-    /// set came, and for the metrics. Only the first counts.
-    pub fn report_source(&self, ask: impl Fn() -> SourceReport + Send + Sync + 'static) {
-        self.inner.source.set(Box::new(ask));
-    }
-
     /// Why the node is alone although it has a source of peers; nothing once it has had a set, or without a source.
     pub fn missing_peers(&self) -> Option<String> {
-        self.inner.source.missing()
+        self.inner.peer_source.missing()
     }
 
     /// `V1.HealthCheck`: whether the node and the peers it knows are well. A node alone is well and its own

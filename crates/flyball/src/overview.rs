@@ -14,6 +14,7 @@ use flyball_core::store::StoreStats;
 use crate::method::Method;
 use crate::metrics::counters::ErrorKind;
 use crate::node::Node;
+use crate::peer_source::PeerSource;
 use crate::peers::peer::Peer;
 pub use crate::top_keys::TopKey;
 
@@ -48,6 +49,8 @@ pub struct Overview {
     pub peers: Vec<PeerOverview>,
     /// How many peers it knows.
     pub peers_total: usize,
+    /// Who tells it of them; `None` when nobody said.
+    pub peer_source: Option<PeerSource>,
     /// What was decided.
     pub checks: ChecksOverview,
     /// Calls by method.
@@ -246,6 +249,7 @@ impl Node {
             epoch: inner.cluster.load().view.epoch(),
             peers,
             peers_total,
+            peer_source: inner.peer_source.get(),
             checks: self.checks_overview(&store.stats),
             calls: Method::ALL.map(|method| self.calls_overview(method)).into(),
             top_refused: inner.metrics.top_refused().top(now, TOP_MAX),

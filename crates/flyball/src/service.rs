@@ -27,9 +27,9 @@ use crate::judge::{ItemTimes, Judged, too_late};
 use crate::membership::Cluster;
 use crate::metrics::counters::{ErrorKind, Tally};
 use crate::metrics::{Metrics, Step};
+use crate::peer_source::Report;
 use crate::peers::guard::Guard;
 use crate::peers::peer::PeerShared;
-use crate::source::SourceOf;
 use crate::trace::Tracing;
 
 /// A node's parts.
@@ -52,7 +52,7 @@ pub(crate) struct Inner {
     pub(crate) fallback: Arc<Fallback>,
     pub(crate) guard: Arc<Guard>,
     /// Where the sets of peers come from.
-    pub(crate) source: SourceOf,
+    pub(crate) peer_source: Report,
     /// For jitter.
     pub(crate) seed: u64,
     /// Set once; from then on the node asks not to be sent more.
@@ -204,7 +204,7 @@ impl Inner {
                 problems.push(format!("error returned from local peer.GetLastErr: from host {host}: {text}"));
             }
         }
-        problems.extend(self.source.missing());
+        problems.extend(self.peer_source.missing());
         if view.own().is_none() {
             problems.push("this instance is not found in the peer list".to_owned());
         }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::counters::Tally;
 use super::page::{Labels, Page};
 use super::timing::Timing;
+use crate::peer_source::PeerSource;
 use crate::service::Inner;
 
 /// Series per family by peer. More nodes have totals.
@@ -17,30 +18,8 @@ pub(super) fn cluster(page: &mut Page, tally: &Tally, node: Option<&Inner>) {
     global(page, tally, node);
     own(page, tally, node);
     if let Some(node) = node {
-        source(page, node);
         peers(page, node);
     }
-}
-
-/// Absent on a node without a source of peers.
-fn source(page: &mut Page, node: &Inner) {
-    let Some(report) = node.source.report() else { return };
-    let labels: Labels<'_> = &[("source", report.kind)];
-    page.gauges(
-        "flyball_discovery_peers",
-        "Peers in the last good set, this node included; 0 before the first.",
-        [(labels, report.peers as f64)],
-    );
-    page.gauges(
-        "flyball_discovery_failing",
-        "Whether the source of peers fails; the last good set serves meanwhile.",
-        [(labels, f64::from(u8::from(report.failing.is_some())))],
-    );
-    page.counters(
-        "flyball_discovery_failures_total",
-        "Failures of the source of peers.",
-        [(labels, report.failures)],
-    );
 }
 
 fn global(page: &mut Page, tally: &Tally, node: Option<&Inner>) {
@@ -142,7 +121,40 @@ fn own(page: &mut Page, tally: &Tally, node: Option<&Inner>) {
         tally.strangers,
     );
     let epoch = node.map_or(0, |node| node.cluster.load().view.epoch());
+    if let Some(source) = node.and_then(|node| node.peer_source.get()) {
+        peer_source(page, &source);
+    }
     page.gauge("flyball_view_epoch", "How often the set of peers has changed.", epoch as f64);
+}
+
+/// Absent on a node without a source of peers.
+fn peer_source(page: &mut Page, source: &PeerSource) {
+    let labels: Labels<'_> = &[("source", source.kind)];
+    page.gauges(
+        "flyball_discovery_peers",
+        "Peers in the last good set, this node included; 0 before the first.",
+        [(labels, source.peers as f64)],
+    );
+    page.gauges(
+        "flyball_discovery_age_seconds",
+        "Since the set of peers changed last.",
+        source.age.map(|age| (labels, age.as_secs_f64())),
+    );
+    page.gauges(
+        "flyball_discovery_failing",
+        "Whether the source of peers fails; the last good set serves meanwhile.",
+        [(labels, f64::from(u8::from(source.failing.is_some())))],
+    );
+    page.gauges(
+        "flyball_discovery_failing_seconds",
+        "For how long the source of peers has been failing; 0 while it answers.",
+        [(labels, source.failing.as_ref().map_or(0.0, |failing| failing.lasting.as_secs_f64()))],
+    );
+    page.counters(
+        "flyball_discovery_failures_total",
+        "Failures of the source of peers.",
+        [(labels, source.failures)],
+    );
 }
 
 fn peers(page: &mut Page, node: &Inner) {

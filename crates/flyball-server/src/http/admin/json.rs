@@ -1,9 +1,11 @@
 //! The overview as JSON. Its own, plain form: numbers are numbers, times are Unix milliseconds, what is unknown is
 //! null. None of the wire's messages come here, so protobuf's mapping has no say.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use flyball::Semantics;
 use flyball::overview::{GlobalOverview, Overview};
+use flyball::{PeerSource, Semantics};
 use serde_json::{Value, json};
 
 pub(super) fn overview(it: &Overview) -> Bytes {
@@ -41,6 +43,7 @@ pub(super) fn overview(it: &Overview) -> Bytes {
         "epoch": it.epoch,
         "peers_total": it.peers_total,
         "peers": peer_list(it),
+        "peer_source": source_value(it.peer_source.as_ref()),
         "checks": {
             "decided": it.checks.decided,
             "token_bucket": it.checks.token_bucket,
@@ -60,7 +63,12 @@ pub(super) fn overview(it: &Overview) -> Bytes {
 
 /// What `flyball peers` reads: changes to it are changes to that command.
 pub(super) fn peers(it: &Overview) -> Bytes {
-    body(&json!({"self": it.advertise_address, "epoch": it.epoch, "peers": peer_list(it)}))
+    body(&json!({
+        "self": it.advertise_address,
+        "epoch": it.epoch,
+        "peers": peer_list(it),
+        "peer_source": source_value(it.peer_source.as_ref()),
+    }))
 }
 
 pub(super) fn top(it: &Overview) -> Bytes {
@@ -98,6 +106,22 @@ fn peer_list(it: &Overview) -> Value {
         })
     });
     peers.collect()
+}
+
+fn source_value(source: Option<&PeerSource>) -> Value {
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let Some(source) = source else { return Value::Null };
+    let failing = source.failing.as_ref().map(
+        |failing| json!({"error": failing.error, "lasting_ms": ms(failing.lasting), "times": failing.times}),
+    );
+    json!({
+        "kind": source.kind,
+        "origin": source.origin,
+        "peers": source.peers,
+        "age_ms": source.age.map(ms),
+        "failures": source.failures,
+        "failing": failing,
+    })
 }
 
 fn top_value(it: &Overview) -> Value {

@@ -1,14 +1,19 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use flyball::pb::{GetRateLimitsReq, RateLimitReq};
-use flyball::{CallContext, FakeClock, Settings, Timestamp};
+use flyball::{CallContext, FakeClock, PeerSource, PeerSourceFailure, Settings, Timestamp};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::http::{HttpOptions, HttpService};
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
 
 const START: i64 = 1_800_000_000_000;
 const PATHS: [&str; 6] =
@@ -183,8 +188,38 @@ async fn peers_are_told_as_the_command_reads_them() {
             "grpc_address": "192.0.2.1:1051", "data_center": "", "is_self": true, "share": 1.0, "state": "up",
             "since_ms": START, "last_error": null, "last_error_age_ms": null, "queued": 0, "in_flight": 0,
             "calls": 0, "failures": 0, "fallbacks": 0,
-        }]})
+        }], "peer_source": null})
     );
+}
+
+#[tokio::test]
+async fn who_tells_of_the_peers_is_told_and_how_it_is_doing() {
+    let node = node();
+    let failing = PeerSourceFailure { error: "no <such> file".into(), lasting: ms(90_500), times: 7 };
+    node.report_peer_source(move || PeerSource {
+        kind: "file",
+        origin: "/etc/peers".into(),
+        peers: 1,
+        age: Some(ms(100_000)),
+        failures: 9,
+        failing: Some(failing.clone()),
+    });
+    let on = service(&node, AdminAccess::Everybody);
+    let expected = json!({
+        "kind": "file", "origin": "/etc/peers", "peers": 1, "age_ms": 100_000, "failures": 9,
+        "failing": {"error": "no <such> file", "lasting_ms": 90_500, "times": 7},
+    });
+    assert_eq!(get(&on, "/v1/admin/peers").await["peer_source"], expected);
+    assert_eq!(get(&on, "/v1/admin/overview").await["peer_source"], expected);
+    let page = node.metrics().render();
+    for line in [
+        r#"flyball_discovery_failures_total{source="file"} 9"#,
+        r#"flyball_discovery_failing_seconds{source="file"} 90.5"#,
+        r#"flyball_discovery_peers{source="file"} 1"#,
+        r#"flyball_discovery_age_seconds{source="file"} 100"#,
+    ] {
+        assert!(page.lines().any(|it| it == line), "{line} is not in\n{page}");
+    }
 }
 
 #[tokio::test]
