@@ -55,6 +55,24 @@ pub(crate) const GRPC: Listener =
 pub(crate) const HTTP: Listener =
     Listener { setting: "http.address", variable: "GUBER_HTTP_ADDRESS", default: "127.0.0.1:1050" };
 
+/// Where the status is served, if at all.
+const STATUS: &str = "GUBER_STATUS_HTTP_ADDRESS";
+
+/// The `host:port` of the listener that asks for no certificate, when the files or the environment speak of one.
+///
+/// # Errors
+/// An address that cannot be called.
+pub(crate) fn status(loaded: Option<&Loaded>) -> anyhow::Result<Option<String>> {
+    let address = match loaded {
+        Some(loaded) => loaded.config.http.status_address.as_ref().map(ToString::to_string),
+        None => std::env::var(STATUS).ok(),
+    };
+    match address.filter(|address| !address.trim().is_empty()) {
+        None => Ok(None),
+        Some(address) => usable(&address, STATUS).map(Some),
+    }
+}
+
 impl Listener {
     /// The `host:port` to call: the flag (which [`callable`] has already judged), else what the files say, else the
     /// environment, else the default.
@@ -88,7 +106,7 @@ fn usable(given: &str, origin: &str) -> anyhow::Result<String> {
 /// Turns a listen address, or an `http://` address, into `host:port` that can be called.
 pub(crate) fn callable(address: &str) -> anyhow::Result<String> {
     if address.starts_with("https://") {
-        bail!("the node is called without TLS; write host:port");
+        bail!("write host:port, and --tls beside it");
     }
     let address = address.trim();
     let address = address.strip_prefix("http://").unwrap_or(address);

@@ -5,14 +5,18 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use flyball_proto::pb::v1_client::V1Client;
 use flyball_proto::pb::{self, Status};
+use flyball_server::tls::{Alpn, TlsClient};
+use hyper_util::rt::TokioIo;
 use jiff::tz::TimeZone;
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
+use tower::service_fn;
 
 use crate::address;
 use crate::exit::Exit;
 use crate::human;
 use crate::limit::{self, Window};
 use crate::output::{self, BAD, GOOD, LATER};
+use crate::tls::{self, host_of};
 
 /// Ask a node one question: may KEY do this once more?
 ///
@@ -46,6 +50,8 @@ pub(crate) struct Args {
     address: Option<String>,
     #[command(flatten)]
     files: address::Files,
+    #[command(flatten, next_help_heading = "TLS")]
+    tls: tls::Args,
     /// How long to wait for the answer
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = limit::length)]
     timeout: Duration,
@@ -72,15 +78,18 @@ Exit codes:
 Environment:
   GUBER_GRPC_ADDRESS  the address without --address; a wildcard means this machine
                       [otherwise 127.0.0.1:1051]
+  GUBER_TLS_…         any of the daemon's variables for TLS: speak TLS as the daemon does with its peers
   With --config every variable of `serve` counts, as it does there.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let target = address::GRPC.target(args.address.clone(), args.files.load()?.as_ref())?;
+    let loaded = args.files.load()?;
+    let target = address::GRPC.target(args.address.clone(), loaded.as_ref())?;
+    let tls = args.tls.client(loaded.as_ref(), Alpn::Http2)?;
     let mut request = args.check.request(&args.name, &args.key, args.limit, args.duration);
     request.created_at = args.created_at;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let answer = ask(&target, request.clone(), args.timeout).await?;
+        let answer = ask(&target, tls, request.clone(), args.timeout).await?;
         if args.json {
             output::line(&json(&answer).to_string())?;
         }
@@ -102,12 +111,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 async fn ask(
     target: &str,
+    tls: Option<TlsClient>,
     request: pb::RateLimitReq,
     patience: Duration,
 ) -> anyhow::Result<pb::RateLimitResp> {
     let call = async {
-        let channel = Endpoint::from_shared(format!("http://{target}"))?
-            .connect()
+        let channel = connect(target, tls)
             .await
             .with_context(|| format!("cannot reach a node at {target}; is `flyball serve` running there?"))?;
         let request = pb::GetRateLimitsReq { requests: vec![request] };
@@ -122,6 +131,24 @@ async fn ask(
         .with_context(|| format!("no answer from {target} within {patience:?}; --timeout allows more"))?
 }
 
+async fn connect(target: &str, tls: Option<TlsClient>) -> anyhow::Result<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{target}"))?;
+    let Some(tls) = tls else {
+        return Ok(endpoint.connect().await?);
+    };
+    let target = target.to_owned();
+    let endpoint = endpoint.origin(format!("https://{target}").parse()?);
+    let connector = service_fn(move |_| {
+        let (target, tls) = (target.clone(), tls.clone());
+        async move {
+            let stream = tokio::net::TcpStream::connect(&target).await?;
+            let _ = stream.set_nodelay(true);
+            tls.secure(host_of(&target), stream).await.map(TokioIo::new)
+        }
+    });
+    Ok(endpoint.connect_with_connector(connector).await?)
+}
+
 /// Why a call brought no answer.
 fn unanswered(target: &str, status: &tonic::Status) -> anyhow::Error {
     let message = output::foreign(status.message());
@@ -130,7 +157,9 @@ fn unanswered(target: &str, status: &tonic::Status) -> anyhow::Error {
     match (cause, status.code()) {
         (Some(cause), _) => {
             let cause = output::foreign(&cause.to_string());
-            anyhow!("{target} ended the connection without a gRPC answer; is this the HTTP port? ({cause})")
+            anyhow!(
+                "{target} ended the connection without a gRPC answer; is this the HTTP port, or does only one side speak TLS? ({cause})"
+            )
         }
         (None, tonic::Code::Unimplemented) => {
             anyhow!("{target} does not know this call; is this the gRPC port of a node? ({message})")

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use flyball_server::tls::TlsClient;
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -14,10 +15,13 @@ use crate::exit::Exit;
 use crate::fetch;
 use crate::limit;
 use crate::output::{self, BAD, GOOD};
+use crate::tls;
 
 /// Ask a node whether it is healthy, and tell by exit code
 ///
-/// Made for the health checks of containers and supervisors: a plain HTTP GET of /v1/HealthCheck.
+/// Made for the health checks of containers and supervisors: a GET of /v1/HealthCheck, over TLS where the node
+/// speaks it. Then the listener that asks for no certificate is asked, if there is one, and a node on a loopback address
+/// is not verified unless --tls-ca or --tls-server-name says how.
 #[derive(clap::Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -26,6 +30,8 @@ pub(crate) struct Args {
     address: Option<String>,
     #[command(flatten)]
     files: address::Files,
+    #[command(flatten, next_help_heading = "TLS")]
+    tls: tls::Args,
     /// How often to ask, 500 ms apart, before the last answer counts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempts: Option<u32>,
@@ -48,6 +54,8 @@ Exit codes:
 Environment:
   GUBER_HTTP_ADDRESS      the address without --address; a wildcard means this machine
                           [otherwise 127.0.0.1:1050]
+  GUBER_TLS_…             any of the daemon's variables for TLS: speak TLS as the daemon does with its
+                          peers, to GUBER_STATUS_HTTP_ADDRESS if that is set
   GUBER_HTTP_RETRY_COUNT  the attempts without --attempts [otherwise 1]
   With --config every variable of `serve` counts, as it does there.";
 
@@ -63,7 +71,12 @@ enum Health {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let loaded = args.files.load()?;
-    let target = address::HTTP.target(args.address.clone(), loaded.as_ref())?;
+    let status = match (&args.address, args.tls.settings(loaded.as_ref())?) {
+        (None, Some(_)) => address::status(loaded.as_ref())?,
+        _ => None,
+    };
+    let target = address::HTTP.target(args.address.clone().or(status), loaded.as_ref())?;
+    let tls = args.tls.client_of_neighbour(loaded.as_ref(), &target)?;
     let attempts = match (args.attempts, &loaded) {
         (Some(attempts), _) => attempts,
         (None, Some(loaded)) => loaded.config.healthcheck.attempts.max(1),
@@ -73,7 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     runtime.block_on(async {
         let mut exit = Exit::Failure;
         for attempt in 1..=attempts {
-            let text = match ask(&target, args.timeout).await {
+            let text = match ask(&target, tls.as_ref(), args.timeout).await {
                 Ok(Health::Healthy) => {
                     output::line(&format!("{target} is {}", output::styled(GOOD, "healthy")))?;
                     return Ok(Exit::Success);
@@ -107,8 +120,8 @@ fn attempts_of(variable: Option<&str>) -> anyhow::Result<u32> {
     }
 }
 
-async fn ask(target: &str, patience: Duration) -> anyhow::Result<Health> {
-    let (status, body) = fetch::get_within(patience, target, "/v1/HealthCheck").await?;
+async fn ask(target: &str, tls: Option<&TlsClient>, patience: Duration) -> anyhow::Result<Health> {
+    let (status, body) = fetch::get_within(patience, target, tls, "/v1/HealthCheck").await?;
     judge(status, &body)
 }
 

@@ -19,6 +19,7 @@ mod output;
 mod peers;
 mod ring;
 mod serve;
+mod tls;
 mod version;
 
 use std::ffi::OsString;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use flyball_server::tls::{Alpn, TlsClient};
 use http::StatusCode;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
@@ -13,6 +14,7 @@ use crate::fetch;
 use crate::human;
 use crate::limit;
 use crate::output::{self, BAD, GOOD, LATER};
+use crate::tls;
 
 /// Show how a node sees its peers: their state, shares of the ring, queues and last errors
 ///
@@ -25,6 +27,8 @@ pub(crate) struct Args {
     http: Option<String>,
     #[command(flatten)]
     files: address::Files,
+    #[command(flatten, next_help_heading = "TLS")]
+    tls: tls::Args,
     /// Ask again every second until interrupted
     #[arg(long)]
     watch: bool,
@@ -52,6 +56,7 @@ Exit codes:
 Environment:
   GUBER_HTTP_ADDRESS  the address without --http; a wildcard means this machine
                       [otherwise 127.0.0.1:1050]
+  GUBER_TLS_…         any of the daemon's variables for TLS: speak TLS as the daemon does with its peers
   With --config every variable of `serve` counts, as it does there.";
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -103,11 +108,13 @@ struct Peer {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let target = address::HTTP.target(args.http.clone(), args.files.load()?.as_ref())?;
+    let loaded = args.files.load()?;
+    let target = address::HTTP.target(args.http.clone(), loaded.as_ref())?;
+    let tls = args.tls.client(loaded.as_ref(), Alpn::Http1)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         loop {
-            let text = match ask(args, &target).await {
+            let text = match ask(args, &target, tls.as_ref()).await {
                 Ok(text) => text,
                 Err(error) => {
                     let error = format!("{target}: {}", output::foreign(&format!("{error:#}")));
@@ -130,8 +137,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// The answer as it is shown, without the last line end.
-async fn ask(args: &Args, target: &str) -> anyhow::Result<String> {
-    let (status, body) = fetch::get_within(args.timeout, target, "/v1/admin/peers").await?;
+async fn ask(args: &Args, target: &str, tls: Option<&TlsClient>) -> anyhow::Result<String> {
+    let (status, body) = fetch::get_within(args.timeout, target, tls, "/v1/admin/peers").await?;
     match status {
         StatusCode::OK => {}
         StatusCode::NOT_FOUND => bail!(

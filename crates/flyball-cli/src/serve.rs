@@ -33,7 +33,8 @@ Examples:
   flyball serve --config /etc/gubernator.conf --semantics gubernator
 
 A start that fails is one line on standard error, in the log's format once the configuration is valid.
-SIGTERM and SIGINT stop the node gracefully, within a bound; a second signal stops it at once.
+SIGTERM and SIGINT stop the node gracefully, within a bound; a second signal stops it at once. SIGHUP makes it
+read its certificates again, if it speaks TLS.
 
 Exit codes:
   0  stopped because it was asked to
@@ -92,12 +93,17 @@ fn with_input(mut process: Signals) -> anyhow::Result<Signals> {
         .name("input".to_owned())
         .spawn(watch)
         .context("cannot watch standard input")?;
+    let hangup = process.hangup();
     tokio::spawn(async move {
         let mut asked = false;
         loop {
             tokio::select! {
                 biased;
                 signal = process.next() => sender.send(signal),
+                () = hangup.notified() => {
+                    sender.hang_up();
+                    continue;
+                }
                 _ = &mut input, if !asked => sender.send(Signal::Terminate),
             }
             asked = true;

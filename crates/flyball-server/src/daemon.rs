@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use flyball::{Metrics, MetricsOptions, Node, PeerSource, PeerSourceFailure, Settings, TraceLevel};
 use flyball_discovery::{Failing, Recover, Snapshot, SourceError};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -35,6 +36,7 @@ use crate::http::{self, AdminAccess, HttpOptions, HttpService};
 use crate::listen::{self, ListenError, Purpose};
 use crate::shutdown::{Signal, Signals};
 use crate::telemetry::traces::{Traces, TracesError};
+use crate::tls::{Surface, Tls, TlsError};
 
 /// Why a daemon did not start. One line that says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +47,9 @@ pub enum StartError {
     /// The source of peers cannot be what was configured.
     #[error("cannot find peers: {0}")]
     Peers(#[from] SourceError),
+    /// Certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The exporter of traces cannot be built from what was configured.
     #[error(transparent)]
     Traces(#[from] TracesError),
@@ -85,6 +90,10 @@ pub struct Daemon {
     node: Node,
     grpc_address: SocketAddr,
     http_address: SocketAddr,
+    status_address: Option<SocketAddr>,
+    tls: Option<Tls>,
+    /// Follows the certificates' files.
+    certificates: Option<AbortOnDropHandle<()>>,
     health: Health,
     traces: Option<Traces>,
     servers: JoinSet<()>,
@@ -105,7 +114,8 @@ impl Daemon {
     /// Must be called within a tokio runtime, whose tasks the daemon's are.
     ///
     /// # Errors
-    /// A port cannot be opened, or the exporter of traces cannot be built. Nothing is left behind.
+    /// A port cannot be opened, certificates cannot be used, or the exporter of traces cannot be built. Nothing is left
+    /// behind.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let grpc_listener = listen::bind(Purpose::Grpc, &config.grpc.address.to_string()).await?;
         let grpc_address = grpc_listener.local_addr()?;
@@ -113,13 +123,27 @@ impl Daemon {
             .await
             .map_err(|error| error.knowing(Purpose::Grpc, grpc_address))?;
         let http_address = http_listener.local_addr()?;
+        let status_listener = match config.http.status_address.as_ref().filter(|_| config.tls.on) {
+            None => None,
+            Some(address) => Some(
+                listen::bind(Purpose::Status, &address.to_string())
+                    .await
+                    .map_err(|error| error.knowing(Purpose::Grpc, grpc_address))
+                    .map_err(|error| error.knowing(Purpose::Http, http_address))?,
+            ),
+        };
+        let status_address = status_listener.as_ref().map(TcpListener::local_addr).transpose()?;
 
         let host = host_facts();
         let instance = config.instance_id(&host);
         let traces = Traces::start(&config, &instance)?;
         let own = own_address(&config, grpc_address.port()).await;
+        let tls = config.tls_settings(&own).map(Tls::start).transpose()?;
         let source = config.source(&own)?;
-        let node = node(&config, &host, &own, traces.as_ref());
+        let node = node(&config, &host, &own, traces.as_ref(), tls.as_ref());
+        if let (Some(tls), Some(_)) = (&tls, &source) {
+            tls.known_as(&own.host);
+        }
 
         let (drain, leave) = (CancellationToken::new(), CancellationToken::new());
         let (peers, left) = match source {
@@ -133,12 +157,25 @@ impl Daemon {
         };
         let grpc = GrpcServer::new(&node, &grpc_options(&config)).await;
         let health = grpc.health();
-        let http = HttpService::new(node.clone(), http_options(&config, http_address));
+        let options = http_options(&config, http_address);
+        let http = HttpService::new(node.clone(), options.clone());
         let mut servers = JoinSet::new();
-        servers.spawn(grpc.run(grpc_listener, drain.clone()));
-        servers.spawn(http::serve(http_listener, http, drain.clone()));
-        tracing::info!(address = %grpc_address, instance, "serving gRPC");
-        tracing::info!(address = %http_address, instance, "serving HTTP");
+        let port = |surface| tls.as_ref().map(|tls| tls.port(surface));
+        servers.spawn(grpc.run(grpc_listener, port(Surface::Grpc), drain.clone()));
+        servers.spawn(http::serve(http_listener, http, port(Surface::Http), drain.clone()));
+        if let Some(listener) = status_listener {
+            let status = HttpService::new(node.clone(), HttpOptions { status_only: true, ..options });
+            servers.spawn(http::serve(listener, status, port(Surface::Status), drain.clone()));
+        }
+        let certificates = tls
+            .clone()
+            .map(|tls| AbortOnDropHandle::new(tokio::spawn(tls.keep_current(config.tls.reload_interval))));
+        let over = if tls.is_some() { " over TLS" } else { "" };
+        tracing::info!(address = %grpc_address, instance, "serving gRPC{over}");
+        tracing::info!(address = %http_address, instance, "serving HTTP{over}");
+        if let Some(address) = status_address {
+            tracing::info!(%address, instance, "serving status over TLS, without client certificates");
+        }
 
         let delay = Duration::from_secs(config.shutdown.delay_seconds.into());
         let bound = config.shutdown.timeout;
@@ -147,6 +184,9 @@ impl Daemon {
             node,
             grpc_address,
             http_address,
+            status_address,
+            tls,
+            certificates,
             health,
             traces,
             servers,
@@ -169,6 +209,16 @@ impl Daemon {
         self.http_address
     }
 
+    /// Where the status is served, if there is such a listener.
+    pub fn status_address(&self) -> Option<SocketAddr> {
+        self.status_address
+    }
+
+    /// Its TLS, if it speaks it.
+    pub fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
+    }
+
     /// The node inside.
     pub fn node(&self) -> &Node {
         &self.node
@@ -176,13 +226,20 @@ impl Daemon {
 
     /// Serves until the first of `signals`, then stops gracefully; a second signal stops at once.
     pub async fn run(mut self, mut signals: Signals) -> Exit {
-        tokio::select! {
-            biased;
-            signal = signals.next() => tracing::info!(%signal, "stopping; a second signal stops at once"),
-            Some(_) = self.servers.join_next() => {
-                tracing::error!("a listener ended by itself; stopping");
-                let _ = self.stop().await;
-                return Exit::Broken;
+        let hangup = signals.hangup();
+        loop {
+            tokio::select! {
+                biased;
+                signal = signals.next() => {
+                    tracing::info!(%signal, "stopping; a second signal stops at once");
+                    break;
+                }
+                () = hangup.notified() => self.reload(),
+                Some(_) = self.servers.join_next() => {
+                    tracing::error!("a listener ended by itself; stopping");
+                    let _ = self.stop().await;
+                    return Exit::Broken;
+                }
             }
         }
         let stop = self.stop_after_delay();
@@ -192,6 +249,16 @@ impl Daemon {
             signal = signals.next() => {
                 tracing::warn!(%signal, "stopped at once; open calls were cut");
                 Exit::Forced(signal)
+            }
+        }
+    }
+
+    /// What SIGHUP asks for: certificates are read again. Nothing else can change while the daemon runs.
+    fn reload(&self) {
+        match &self.tls {
+            Some(tls) => tls.reload(),
+            None => {
+                tracing::info!("SIGHUP ignored: nothing is reloaded; restart to change the configuration");
             }
         }
     }
@@ -224,6 +291,7 @@ impl Daemon {
 
         // From here on nobody new is found; what is under way to peers goes on until the node closes.
         drop(self.peers.take());
+        drop(self.certificates.take());
         self.node.close().await;
         if let Some(traces) = self.traces.take() {
             traces.flush_and_stop().await;
@@ -255,7 +323,13 @@ async fn own_address(config: &Config, grpc_port: u16) -> HostPort {
 }
 
 /// The node that `config` describes.
-fn node(config: &Config, host: &HostFacts, own: &HostPort, traces: Option<&Traces>) -> Node {
+fn node(
+    config: &Config,
+    host: &HostFacts,
+    own: &HostPort,
+    traces: Option<&Traces>,
+    tls: Option<&Tls>,
+) -> Node {
     let settings = Settings {
         advertise_address: config.peer_address(own),
         data_center: config.data_center(),
@@ -265,7 +339,11 @@ fn node(config: &Config, host: &HostFacts, own: &HostPort, traces: Option<&Trace
     };
     let metrics =
         Metrics::new(MetricsOptions { process: config.metrics.flags.os, ..MetricsOptions::default() });
-    let builder = Node::builder().settings(settings).metrics(metrics);
+    let builder = match tls {
+        Some(tls) => Node::builder().metrics(metrics.with(tls.metrics())).peer_tls(tls.peers()),
+        None => Node::builder().metrics(metrics),
+    };
+    let builder = builder.settings(settings);
     match traces {
         Some(traces) => builder.tracer(traces.tracer(), trace_level(config.tracing.level)),
         None => builder,
@@ -350,6 +428,7 @@ fn http_options(config: &Config, bound: SocketAddr) -> HttpOptions {
         health_routes: config.http.health_routes,
         openapi: config.http.openapi,
         admin: AdminAccess::new(config.http.admin, &config.http.address, bound),
+        status_only: false,
     }
 }
 

@@ -21,6 +21,8 @@ pub enum Purpose {
     Grpc,
     /// The JSON API, metrics and health routes.
     Http,
+    /// Health and metrics for clients without certificates.
+    Status,
 }
 
 impl Purpose {
@@ -28,6 +30,7 @@ impl Purpose {
         match self {
             Self::Grpc => "gRPC",
             Self::Http => "HTTP",
+            Self::Status => "status over HTTP",
         }
     }
 
@@ -35,6 +38,7 @@ impl Purpose {
         match self {
             Self::Grpc => "--grpc-address or GUBER_GRPC_ADDRESS",
             Self::Http => "--http-address or GUBER_HTTP_ADDRESS",
+            Self::Status => "--status-http-address or GUBER_STATUS_HTTP_ADDRESS",
         }
     }
 }

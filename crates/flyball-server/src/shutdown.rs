@@ -3,8 +3,9 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// A request to end, as the operating system words it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +35,13 @@ impl fmt::Display for Signal {
     }
 }
 
-/// A stream of [`Signal`]s. The first one asks for a graceful stop, the next one for an immediate one.
+/// A stream of [`Signal`]s. The first one asks for a graceful stop, the next one for an immediate one. Beside it comes
+/// SIGHUP, which asks for a reload and ends nothing.
 #[derive(Debug)]
-pub struct Signals(Source);
+pub struct Signals {
+    source: Source,
+    hangup: Arc<Notify>,
+}
 
 #[derive(Debug)]
 enum Source {
@@ -46,29 +51,40 @@ enum Source {
 
 /// Sends [`Signal`]s to one daemon of a process, as the operating system would to the whole process.
 #[derive(Clone, Debug)]
-pub struct SignalSender(mpsc::Sender<Signal>);
+pub struct SignalSender {
+    signals: mpsc::Sender<Signal>,
+    hangup: Arc<Notify>,
+}
 
 impl Signals {
-    /// The signals of this process. From here on SIGINT, SIGTERM and SIGHUP no longer end it by themselves: a
-    /// SIGHUP, which asks other daemons to reload, is logged and ignored, and one of the others
-    /// that arrives while a daemon starts is kept for it; take this before [`Daemon::start`](crate::Daemon::start).
+    /// The signals of this process. From here on SIGINT, SIGTERM and SIGHUP no longer end it by themselves, and
+    /// one that arrives while a daemon starts is kept for it; take this before [`Daemon::start`](crate::Daemon::start).
     ///
     /// # Errors
     /// The operating system refuses the handlers, or there is no tokio runtime with its driver enabled.
     pub fn of_process() -> io::Result<Self> {
-        process::Stream::new().map(Source::Process).map(Self)
+        let hangup = Arc::default();
+        let stream = process::Stream::new(Arc::clone(&hangup))?;
+        Ok(Self { source: Source::Process(stream), hangup })
     }
 
     /// Signals that the program itself sends.
     pub fn channel() -> (SignalSender, Self) {
         // Two signals are all a daemon tells apart.
         let (sender, receiver) = mpsc::channel(2);
-        (SignalSender(sender), Self(Source::Channel(receiver)))
+        let hangup = Arc::<Notify>::default();
+        let sender = SignalSender { signals: sender, hangup: Arc::clone(&hangup) };
+        (sender, Self { source: Source::Channel(receiver), hangup })
+    }
+
+    /// Told whenever somebody asks for a reload while [`next`](Self::next) is waited for; several at once are one.
+    pub fn hangup(&self) -> Arc<Notify> {
+        Arc::clone(&self.hangup)
     }
 
     /// The next signal. Never ends when no more can come. Dropping the future loses none.
     pub async fn next(&mut self) -> Signal {
-        match &mut self.0 {
+        match &mut self.source {
             Source::Process(stream) => stream.next().await,
             Source::Channel(receiver) => match receiver.recv().await {
                 Some(signal) => signal,
@@ -81,15 +97,22 @@ impl Signals {
 impl SignalSender {
     /// Sends one signal; it is dropped when two are waiting already or nobody listens.
     pub fn send(&self, signal: Signal) {
-        let _ = self.0.try_send(signal);
+        let _ = self.signals.try_send(signal);
+    }
+
+    /// Asks for a reload, as SIGHUP does.
+    pub fn hang_up(&self) {
+        self.hangup.notify_one();
     }
 }
 
 #[cfg(unix)]
 mod process {
     use std::io;
+    use std::sync::Arc;
 
     use tokio::signal::unix::{self, SignalKind};
+    use tokio::sync::Notify;
 
     use super::Signal;
 
@@ -98,11 +121,13 @@ mod process {
         interrupt: unix::Signal,
         terminate: unix::Signal,
         hangup: unix::Signal,
+        told: Arc<Notify>,
     }
 
     impl Stream {
-        pub(super) fn new() -> io::Result<Self> {
+        pub(super) fn new(told: Arc<Notify>) -> io::Result<Self> {
             Ok(Self {
+                told,
                 interrupt: unix::signal(SignalKind::interrupt())?,
                 terminate: unix::signal(SignalKind::terminate())?,
                 hangup: unix::signal(SignalKind::hangup())?,
@@ -114,9 +139,7 @@ mod process {
                 tokio::select! {
                     Some(()) = self.interrupt.recv() => return Signal::Interrupt,
                     Some(()) = self.terminate.recv() => return Signal::Terminate,
-                    Some(()) = self.hangup.recv() => {
-                        tracing::info!("SIGHUP ignored: nothing is reloaded; restart to change the configuration");
-                    }
+                    Some(()) = self.hangup.recv() => self.told.notify_one(),
                     else => std::future::pending().await,
                 }
             }
@@ -127,6 +150,9 @@ mod process {
 #[cfg(not(unix))]
 mod process {
     use std::io;
+    use std::sync::Arc;
+
+    use tokio::sync::Notify;
 
     use super::Signal;
 
@@ -134,7 +160,7 @@ mod process {
     pub(super) struct Stream;
 
     impl Stream {
-        pub(super) fn new() -> io::Result<Self> {
+        pub(super) fn new(_: Arc<Notify>) -> io::Result<Self> {
             Ok(Self)
         }
 
@@ -177,7 +203,9 @@ mod tests {
             let kill = format!("kill -{signal} {}", std::process::id());
             assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
         }
+        let hangup = signals.hangup();
         assert_eq!(signals.next().await, Signal::Terminate);
+        hangup.notified().await;
     }
 
     #[test]

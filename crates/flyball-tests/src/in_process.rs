@@ -46,6 +46,16 @@ impl InProcess {
         Ok(Self { runtime, daemon: Some(daemon), grpc, http })
     }
 
+    /// The daemon inside.
+    pub fn daemon(&self) -> &Daemon {
+        self.daemon.as_ref().expect("there until it is dropped")
+    }
+
+    /// Where its tasks run.
+    pub const fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
     /// Its gRPC listener.
     pub const fn grpc(&self) -> SocketAddr {
         self.grpc

@@ -8,6 +8,7 @@
 #![deny(missing_docs)]
 
 pub mod binary;
+pub mod certificates;
 pub mod cluster;
 pub mod conformance;
 pub mod etcd;
@@ -16,6 +17,7 @@ pub mod in_process;
 pub mod node;
 pub mod process;
 pub mod script;
+pub mod secured;
 pub mod signal;
 pub mod tools;
 pub mod wait;

@@ -22,6 +22,7 @@ use crate::peer_source::Report;
 use crate::peers::guard::Guard;
 use crate::peers::peer::PeerShared;
 use crate::peers::source::OwnSource;
+use crate::peers::tls::PeerTls;
 use crate::service::Inner;
 use crate::settings::Settings;
 use crate::sweep;
@@ -35,6 +36,7 @@ pub struct NodeBuilder {
     clock: Option<Arc<dyn Clock>>,
     metrics: Option<Metrics>,
     tracing: Option<Tracing>,
+    peer_tls: Option<Arc<dyn PeerTls>>,
 }
 
 impl NodeBuilder {
@@ -70,6 +72,13 @@ impl NodeBuilder {
         self
     }
 
+    /// Secures the connections to peers. Without it they are plain; there is no falling back from one to the other.
+    #[must_use]
+    pub fn peer_tls(mut self, tls: Arc<dyn PeerTls>) -> Self {
+        self.peer_tls = Some(tls);
+        self
+    }
+
     /// The node, running.
     ///
     /// It spawns a few tasks on the current tokio runtime, which free expired buckets and keep GLOBAL limits in step until
@@ -96,7 +105,7 @@ impl NodeBuilder {
             peer_source: Report::default(),
             guard: Arc::new(Guard::new(cluster.access.clone(), &advertise_address)),
             globals: Globals::new(&cluster, random()),
-            shared: Arc::new(PeerShared::new(cluster, source)),
+            shared: Arc::new(PeerShared::new(cluster, source, self.peer_tls)),
             cluster: ArcSwap::from_pointee(Cluster::alone(view)),
             changing: tokio::sync::Mutex::new(0),
             fallback,

@@ -63,10 +63,11 @@ pub use flyball_core::{
     Timestamp,
 };
 pub use flyball_proto::pb;
-pub use metrics::{Metrics, MetricsOptions};
+pub use metrics::{Family, FamilyKind, Metrics, MetricsOptions, MoreMetrics};
 pub use node::Node;
 pub use peer_source::{PeerSource, PeerSourceFailure};
 pub use peers::guard::PeerAccess;
+pub use peers::tls::{PeerStream, PeerTls, Securing};
 pub use settings::{ClusterSettings, Settings};
 pub use trace::{TraceLevel, TraceParent};
 

@@ -20,6 +20,9 @@ const PEERS_MAX: usize = 4_096;
 /// Up to here a ring is made at once; more peers go to a thread for long work.
 const PEERS_AT_ONCE: usize = 32;
 
+/// Up to here a connection to a new peer is tried at once where connections are secured.
+const PEERS_GREETED: usize = 32;
+
 /// One view and the peers in it.
 #[derive(Debug)]
 pub(crate) struct Cluster {
@@ -96,6 +99,10 @@ impl Inner {
         self.cluster.store(Arc::clone(&cluster));
         self.rehome_hits(&cluster);
         self.globals.forget_senders(|address| cluster.at(address).is_some() || old.at(address).is_some());
+        if cluster.peers().count() <= PEERS_GREETED {
+            let new = |peer: &&Arc<Peer>| old.at(peer.address()).is_none_or(|old| !Arc::ptr_eq(old, peer));
+            cluster.peers().filter(new).for_each(Peer::greet);
+        }
         for peer in old.peers() {
             if cluster.at(peer.address()).is_none_or(|stays| !Arc::ptr_eq(stays, peer)) {
                 peer.close();

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     fn lane(protocol: Protocol, address: &str) -> Arc<Lane> {
-        Arc::new(Lane::new(Arc::new(Target::new(protocol, address.to_owned()).unwrap())))
+        Arc::new(Lane::new(Arc::new(Target::new(protocol, address.to_owned(), None).unwrap())))
     }
 
     /// The outcomes of `callers` calls that are made at the same time.

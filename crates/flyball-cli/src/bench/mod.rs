@@ -42,6 +42,8 @@ pub(crate) struct Args {
     /// The node's address
     #[arg(long, value_name = "HOST:PORT", value_parser = address::callable)]
     address: Option<String>,
+    #[command(flatten, next_help_heading = "TLS")]
+    tls: crate::tls::Args,
 
     /// Open loop: calls per second, all callers together
     #[arg(long, value_name = "CALLS/S", value_parser = clap::value_parser!(u64).range(1..=10_000_000), help_heading = "Load")]
@@ -144,7 +146,9 @@ Exit codes:
 Environment:
   GUBER_GRPC_ADDRESS, GUBER_HTTP_ADDRESS
             the address without --address; a wildcard means this machine
-            [otherwise 127.0.0.1:1051 for gRPC, 127.0.0.1:1050 for HTTP]";
+            [otherwise 127.0.0.1:1051 for gRPC, 127.0.0.1:1050 for HTTP]
+  GUBER_TLS_…
+            any of the daemon's variables for TLS: speak TLS as the daemon does with its peers";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (load, settings, threads) = prepare(args)?;
@@ -194,7 +198,7 @@ fn prepare(args: &Args) -> anyhow::Result<(Load, Settings, usize)> {
     let address = listener.target(args.address.clone(), None)?;
     let item = args.check.request(&args.name, "", args.limit, args.duration);
     let load = Load::new(Plan {
-        target: Target::new(args.protocol, address.clone())?,
+        target: Target::new(args.protocol, address.clone(), args.tls.client(None, args.protocol.alpn())?)?,
         questions: Questions::new(
             args.protocol,
             &item,

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use bytes::{Buf as _, Bytes};
 use clap::ValueEnum;
 use flyball_proto::pb::Status;
+use flyball_server::tls::{Alpn, TlsClient};
 use http::header::{CONTENT_TYPE, HOST, TE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -16,7 +17,10 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use prost::Message as _;
 use serde::Deserialize;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+
+use crate::tls::host_of;
 
 /// How the node is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
@@ -32,6 +36,7 @@ pub(crate) enum Protocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     Connect(io::ErrorKind),
+    Secure,
     Lost,
     Timeout,
     Grpc(tonic::Code),
@@ -43,6 +48,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(kind) => write!(f, "connect: {kind}"),
+            Self::Secure => f.write_str("TLS handshake"),
             Self::Lost => f.write_str("connection lost"),
             Self::Timeout => f.write_str("timeout"),
             Self::Grpc(code) => write!(f, "grpc: {code:?}"),
@@ -118,6 +124,7 @@ impl Sender {
 pub(crate) struct Target {
     protocol: Protocol,
     authority: String,
+    tls: Option<TlsClient>,
     uri: Uri,
     headers: HeaderMap,
 }
@@ -127,14 +134,25 @@ const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// HTTP/2 flow control: large enough that no call of 1000 items waits for it.
 const WINDOW_BYTES: u32 = 1 << 20;
 
+impl Protocol {
+    /// What a handshake of TLS agrees on.
+    pub(crate) const fn alpn(self) -> Alpn {
+        match self {
+            Self::Grpc => Alpn::Http2,
+            Self::Http => Alpn::Http1,
+        }
+    }
+}
+
 impl Target {
-    pub(crate) fn new(protocol: Protocol, authority: String) -> anyhow::Result<Self> {
+    pub(crate) fn new(protocol: Protocol, authority: String, tls: Option<TlsClient>) -> anyhow::Result<Self> {
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let mut headers = HeaderMap::new();
         let uri = match protocol {
             Protocol::Grpc => {
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
                 headers.insert(TE, HeaderValue::from_static("trailers"));
-                format!("http://{authority}/pb.gubernator.V1/GetRateLimits").parse()
+                format!("{scheme}://{authority}/pb.gubernator.V1/GetRateLimits").parse()
             }
             Protocol::Http => {
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -142,7 +160,7 @@ impl Target {
                 "/v1/GetRateLimits".parse()
             }
         };
-        Ok(Self { protocol, uri: uri.context("not an address")?, authority, headers })
+        Ok(Self { protocol, uri: uri.context("not an address")?, authority, tls, headers })
     }
 
     /// Opens a connection. It lives in a task of its own and ends with its last [`Sender`].
@@ -151,6 +169,19 @@ impl Target {
             TcpStream::connect(&self.authority).await.map_err(|error| Failure::Connect(error.kind()))?;
         // Small calls must not wait to be sent together. Without the option they are merely slower.
         let _ = stream.set_nodelay(true);
+        match &self.tls {
+            None => self.speak(stream).await,
+            Some(tls) => {
+                let secured = tls.secure(host_of(&self.authority), stream).await;
+                self.speak(secured.map_err(|_| Failure::Secure)?).await
+            }
+        }
+    }
+
+    async fn speak<S>(&self, stream: S) -> Result<Sender, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let stream = TokioIo::new(stream);
         match self.protocol {
             Protocol::Grpc => {

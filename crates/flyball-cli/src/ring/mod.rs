@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::{Subcommand, ValueEnum};
 use flyball_core::ring::{Hash, Replicas, Ring};
+use flyball_server::tls::Alpn;
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -17,6 +18,7 @@ use crate::address;
 use crate::exit::{self, Exit};
 use crate::fetch;
 use crate::output;
+use crate::tls;
 
 /// Show who owns a key, how even the shares are, and what moves when peers come and go
 ///
@@ -63,7 +65,8 @@ struct From {
     /// The peers' gRPC addresses, as the nodes write them
     #[arg(long, value_name = "HOST:PORT,…", value_parser = addresses)]
     peers: Option<Addresses>,
-    /// Ask this node, by its HTTP address, for the peers of its data center
+    /// Ask this node, by its HTTP address, for the peers of its data center; over TLS where the environment has
+    /// GUBER_TLS_ variables
     #[arg(long, value_name = "URL", value_parser = address::callable)]
     http: Option<String>,
 }
@@ -156,7 +159,8 @@ async fn ask(target: &str) -> anyhow::Result<Addresses> {
     struct Peer {
         grpc_address: String,
     }
-    let (status, body) = fetch::get_within(PATIENCE, target, "/v1/HealthCheck").await?;
+    let tls = tls::Args::default().client(None, Alpn::Http1)?;
+    let (status, body) = fetch::get_within(PATIENCE, target, tls.as_ref(), "/v1/HealthCheck").await?;
     match status {
         StatusCode::OK => {}
         StatusCode::SERVICE_UNAVAILABLE => bail!("it is unhealthy and does not say; use --peers"),

@@ -6,7 +6,7 @@ use super::choices::LogLevel;
 use super::error::{Problem, Warning, quoted};
 use super::raw::{Given, Raw, Strings};
 use super::values::HostPort;
-use super::{Config, discovery, etcd, table};
+use super::{Config, discovery, etcd, table, tls};
 
 /// Completes the configuration (time zone, log level) and reports what does not fit.
 pub(super) fn check(
@@ -16,6 +16,7 @@ pub(super) fn check(
     problems: &mut Vec<Problem>,
     warnings: &mut Vec<Warning>,
 ) {
+    tls::check(config, raw, problems, warnings);
     let mut report = |name: &str, advice: String| {
         if let (Some(setting), Some(given)) = (table::by_name(name), raw.given_by_name(name)) {
             problems.push(Problem::value(setting, given, advice));
@@ -38,6 +39,16 @@ pub(super) fn check(
         };
         let (mine, others) = if blamed == "http.address" { ("HTTP", "gRPC") } else { ("gRPC", "HTTP") };
         report(blamed, format!("{others} listens on {other} already; expected another port for {mine}"));
+    }
+    if let Some(status) = config.http.status_address.as_ref().filter(|_| config.tls.on) {
+        for (others, other) in [("gRPC", &config.grpc.address), ("HTTP", &config.http.address)] {
+            if collide(status, other) {
+                let advice =
+                    format!("{others} listens on {other} already; expected another port for the status");
+                report("http.status_address", advice);
+                break;
+            }
+        }
     }
     if config.node.advertise_address.as_ref().is_some_and(|address| address.port == 0) {
         report("node.advertise_address", "expected the port that peers dial, not 0".to_owned());

@@ -154,6 +154,7 @@ impl Config {
             access: PeerAccess {
                 open: self.cluster.peer_guard == PeerGuard::Open,
                 secret: self.cluster.peer_secret.clone(),
+                certificate: self.peers_are_certified(),
             },
         }
     }

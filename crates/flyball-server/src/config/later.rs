@@ -28,7 +28,7 @@ fn is_secret(variable: &str) -> bool {
 }
 
 /// In the order of the reference page.
-pub(super) const FEATURES: [Feature; 3] = [
+pub(super) const FEATURES: [Feature; 2] = [
     feature(
         "member-list discovery",
         "GUBER_MEMBERLIST_",
@@ -44,21 +44,9 @@ pub(super) const FEATURES: [Feature; 3] = [
         ],
     ),
     feature(
-        "TLS",
-        "GUBER_TLS_",
+        "TLS to the collector of traces",
+        "OTEL_EXPORTER_OTLP_CERTIFICATE",
         &[
-            "GUBER_TLS_AUTO",
-            "GUBER_TLS_CA",
-            "GUBER_TLS_CA_KEY",
-            "GUBER_TLS_CERT",
-            "GUBER_TLS_CLIENT_AUTH",
-            "GUBER_TLS_CLIENT_AUTH_CA_CERT",
-            "GUBER_TLS_CLIENT_AUTH_CERT",
-            "GUBER_TLS_CLIENT_AUTH_KEY",
-            "GUBER_TLS_CLIENT_AUTH_SERVER_NAME",
-            "GUBER_TLS_INSECURE_SKIP_VERIFY",
-            "GUBER_TLS_KEY",
-            "GUBER_TLS_MIN_VERSION",
             "OTEL_EXPORTER_OTLP_CERTIFICATE",
             "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
             "OTEL_EXPORTER_OTLP_CLIENT_KEY",
@@ -67,7 +55,6 @@ pub(super) const FEATURES: [Feature; 3] = [
             "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY",
         ],
     ),
-    feature("the status listener", "GUBER_STATUS_HTTP_ADDRESS", &["GUBER_STATUS_HTTP_ADDRESS"]),
 ];
 
 /// The feature a variable belongs to.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::error::{ConfigError, Problem, Warning};
 use super::raw::{Effective, Origin, Raw, SourceFile, Strings};
-use super::{Config, ServeArgs, check, later, table, unknown};
+use super::{Config, ServeArgs, check, later, table, tls, unknown};
 
 /// Largest configuration file that is read, in bytes. A path that names something endless must not fill the
 /// memory.
@@ -98,12 +98,13 @@ pub fn load(
         let Ok(name) = name.into_string() else { continue };
         match value.into_string() {
             Ok(value) => strings.env.push((name, value)),
-            Err(_) if table::by_variable(&name) || later::is_known(&name) => problems.push(Problem {
-                origin: Origin::Environment { name: name.clone() },
-                name,
-                value: None,
-                advice: "expected a value that is valid UTF-8".to_owned(),
-            }),
+            Err(_) if table::by_variable(&name) || later::is_known(&name) || tls::turns_on(&name) => problems
+                .push(Problem {
+                    origin: Origin::Environment { name: name.clone() },
+                    name,
+                    value: None,
+                    advice: "expected a value that is valid UTF-8".to_owned(),
+                }),
             Err(_) => {}
         }
     }

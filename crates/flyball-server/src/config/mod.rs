@@ -46,6 +46,8 @@ mod raw;
 mod reference;
 mod rows;
 mod table;
+mod tls;
+mod tls_rows;
 mod unknown;
 mod values;
 
@@ -71,6 +73,7 @@ pub use otel::{Compression, Otel, OtlpExporter, OtlpProtocol, Pairs, Sampler, Sp
 pub use raw::{Effective, Origin, SourceFile, Strings};
 pub use reference::{example_conf, example_toml, reference_page};
 pub use table::{SETTINGS, Scope, Section, Setting};
+pub use tls::{ClientAuth, Tls, TlsMinVersion, client_tls};
 pub use values::{ByteSize, HostPort, Zone};
 
 /// The settings of a daemon, each with its final value. The documentation of a field is its row in the
@@ -113,6 +116,8 @@ pub struct Config {
     pub discovery: Discovery,
     /// How this node deals with them.
     pub cluster: Cluster,
+    /// TLS, on all ports and to peers.
+    pub tls: Tls,
     /// Which of our own spans are made.
     pub tracing: Tracing,
     /// The standard OpenTelemetry variables.
@@ -139,6 +144,8 @@ pub struct Grpc {
 pub struct Http {
     /// Where it listens; port 0 lets the system choose.
     pub address: HostPort,
+    /// Where health and metrics are served to clients without certificates; only with TLS.
+    pub status_address: Option<HostPort>,
     /// Serve `/healthz`, `/livez` and `/readyz`.
     pub health_routes: bool,
     /// Serve `/openapi.json`.
@@ -313,6 +320,7 @@ impl Config {
             peer_picker: Picker::default(),
             discovery: Discovery::default(),
             cluster: Cluster::default(),
+            tls: Tls::default(),
             tracing: Tracing::default(),
             otel: Otel::default(),
             healthcheck: Healthcheck::default(),

@@ -1,5 +1,5 @@
 //! The settings of a node by itself, the original's and our own. Those about peers are in [`super::peer_rows`], those
-//! about traces in [`super::otel_rows`].
+//! about TLS in [`super::tls_rows`], those about traces in [`super::otel_rows`].
 
 use flyball_core::store::entry_bytes;
 
@@ -49,7 +49,7 @@ fn wait_ceiling(config: &mut Config, text: &str) -> Result<(), String> {
 }
 
 /// In the order of the reference page.
-pub(super) const ROWS: [Setting; 26] = [
+pub(super) const ROWS: [Setting; 27] = [
     Setting::new(
         Rules,
         "semantics",
@@ -152,6 +152,17 @@ pub(super) const ROWS: [Setting; 26] = [
     )
     .default("127.0.0.1:1050")
     .flag("http-address"),
+    Setting::new(
+        Addresses,
+        "http.status_address",
+        &["GUBER_STATUS_HTTP_ADDRESS"],
+        field!(http.status_address),
+        "Where health and metrics are served over TLS to clients that show no certificate, for probes and scrapers of \
+         a node that asks its clients for one: `/v1/HealthCheck`, `/v1/LiveCheck`, `/metrics` and the health routes. \
+         Only with TLS. `flyball healthcheck` asks here if there is such a listener.",
+    )
+    .without("no such listener")
+    .flag("status-http-address"),
     Setting::new(
         Addresses,
         "http.health_routes",

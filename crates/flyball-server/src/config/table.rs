@@ -5,7 +5,7 @@
 
 use super::error::without_credentials;
 use super::values::Value;
-use super::{Config, etcd_rows, kubernetes_rows, otel_rows, peer_rows, rows};
+use super::{Config, etcd_rows, kubernetes_rows, otel_rows, peer_rows, rows, tls_rows};
 
 /// A setting.
 #[derive(Clone, Copy, Debug)]
@@ -51,14 +51,24 @@ pub enum Section {
     Logs,
     /// Peers.
     Cluster,
+    /// TLS.
+    Tls,
     /// Traces.
     Traces,
 }
 
 impl Section {
     /// All, in the order of the page.
-    pub const ALL: [Self; 7] =
-        [Self::Rules, Self::Addresses, Self::Store, Self::Lifecycle, Self::Logs, Self::Cluster, Self::Traces];
+    pub const ALL: [Self; 8] = [
+        Self::Rules,
+        Self::Addresses,
+        Self::Store,
+        Self::Lifecycle,
+        Self::Logs,
+        Self::Cluster,
+        Self::Tls,
+        Self::Traces,
+    ];
 
     /// Its headline.
     pub const fn title(self) -> &'static str {
@@ -69,6 +79,7 @@ impl Section {
             Self::Lifecycle => "Start and stop",
             Self::Logs => "Logs and metrics",
             Self::Cluster => "Peers",
+            Self::Tls => "TLS",
             Self::Traces => "Traces",
         }
     }
@@ -199,8 +210,14 @@ impl Setting {
 }
 
 /// All settings in the order of the reference page, in the parts they are written in; `all` joins them.
-pub const SETTINGS: [&[Setting]; 5] =
-    [&rows::ROWS, &peer_rows::ROWS, &etcd_rows::ROWS, &kubernetes_rows::ROWS, &otel_rows::ROWS];
+pub const SETTINGS: [&[Setting]; 6] = [
+    &rows::ROWS,
+    &peer_rows::ROWS,
+    &etcd_rows::ROWS,
+    &kubernetes_rows::ROWS,
+    &tls_rows::ROWS,
+    &otel_rows::ROWS,
+];
 
 /// All settings.
 pub(super) fn all() -> impl Iterator<Item = &'static Setting> {

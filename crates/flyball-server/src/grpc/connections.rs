@@ -13,7 +13,7 @@
 
 use std::convert::Infallible;
 use std::future;
-use std::io::{self, Cursor};
+use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
@@ -32,6 +32,8 @@ use tonic::transport::server::{Connected, TcpConnectInfo};
 use super::executor::OnTheSpot;
 use crate::accept::Acceptor;
 use crate::activity::{Activity, Counted, Watched};
+use crate::rewound::Rewound;
+use crate::tls::{Secured, TlsPort};
 
 /// The most connections at a time; further ones wait in the listener's backlog until one ends.
 const CONNECTIONS_MAX: usize = 16_384;
@@ -64,16 +66,18 @@ const FIRST_FRAME_MAX: usize = 16 << 10;
 /// Serves `service` on `listener` until `drain` is cancelled and every connection has ended.
 ///
 /// `max_age`: connections this old are asked to go, and closed when they are still there after as much again.
-/// `service` is told each connection's addresses through [`PerConnection`].
+/// `service` is told about each connection through [`PerConnection`]. With `tls` a connection is secured first, in
+/// its own task.
 pub(super) async fn serve<S>(
     listener: TcpListener,
     service: S,
+    tls: Option<TlsPort>,
     max_age: Option<Duration>,
     drain: CancellationToken,
 ) where
     S: PerConnection,
 {
-    let protocol = protocol();
+    let life = Life { protocol: protocol(), grace: max_age, drain: drain.clone() };
     let mut connections = JoinSet::new();
     let mut accepted = 0_u64;
     let mut acceptor = Acceptor::new(listener, "gRPC");
@@ -88,9 +92,24 @@ pub(super) async fn serve<S>(
             stream = acceptor.next(), if connections.len() < CONNECTIONS_MAX => stream,
         };
         accepted += 1;
-        let service = service.for_connection(stream.connect_info());
+        let addresses = stream.connect_info();
         let age = max_age.map(|age| spread(age, accepted));
-        connections.spawn(connection(stream, protocol.clone(), service, age, max_age, drain.clone()));
+        let life = life.clone();
+        match &tls {
+            None => {
+                let service = service.for_connection(addresses, false);
+                connections.spawn(connection(stream, service, age, life));
+            }
+            Some(tls) => {
+                let (tls, services) = (tls.clone(), service.clone());
+                connections.spawn(async move {
+                    let securing = life.drain.run_until_cancelled(tls.accept(stream));
+                    if let Some(Some(Secured { stream, verified, .. })) = securing.await {
+                        connection(stream, services.for_connection(addresses, verified), age, life).await;
+                    }
+                });
+            }
+        }
     }
     // From here the port answers "connection refused" instead of letting new clients hang. What waits in the backlog
     // has made no call yet; its client tries elsewhere, as it does after a refusal.
@@ -101,17 +120,28 @@ pub(super) async fn serve<S>(
 }
 
 /// A service that wants to know whom it talks to.
-pub(super) trait PerConnection: Send + 'static {
+pub(super) trait PerConnection: Clone + Send + 'static {
     /// What serves one connection.
     type Service: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send + Unpin>
         + Send
         + 'static;
 
-    /// The service for the connection with these addresses.
-    fn for_connection(&self, addresses: TcpConnectInfo) -> Self::Service;
+    /// The service for the connection with these addresses. `verified`: its client showed a certificate, and it was
+    /// verified.
+    fn for_connection(&self, addresses: TcpConnectInfo, verified: bool) -> Self::Service;
 }
 
-fn protocol() -> http2::Builder<OnTheSpot> {
+/// What all connections have in common.
+#[derive(Clone)]
+struct Life {
+    protocol: http2::Builder<OnTheSpot>,
+    /// What a connection past its age gets to finish.
+    grace: Option<Duration>,
+    drain: CancellationToken,
+}
+
+/// How HTTP/2 is spoken, with every limit.
+pub(crate) fn protocol() -> http2::Builder<OnTheSpot> {
     let mut builder = http2::Builder::new(OnTheSpot);
     builder
         .timer(TokioTimer::new())
@@ -128,17 +158,13 @@ fn protocol() -> http2::Builder<OnTheSpot> {
     builder
 }
 
-async fn connection<S>(
-    mut stream: TcpStream,
-    protocol: http2::Builder<OnTheSpot>,
-    service: S,
-    age: Option<Duration>,
-    grace: Option<Duration>,
-    drain: CancellationToken,
-) where
+async fn connection<IO, S>(mut stream: IO, service: S, age: Option<Duration>, life: Life)
+where
+    IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
     S::Future: Send + Unpin + 'static,
 {
+    let Life { protocol, grace, drain } = life;
     let handshake = tokio::select! {
         handshake = first_frame(&mut stream) => handshake,
         () = drain.cancelled() => return,
@@ -148,8 +174,7 @@ async fn connection<S>(
 
     let activity = Activity::default();
     let service = Counted { service, activity: activity.clone() };
-    let (read, write) = stream.into_split();
-    let stream = tokio::io::join(Cursor::new(handshake).chain(read), write);
+    let stream = Rewound::new(handshake, stream);
     let stream = TokioIo::new(Watched { stream, activity: activity.clone() });
     let mut connection = pin!(protocol.serve_connection(stream, service));
     let grace = tokio::select! {

@@ -17,7 +17,7 @@ use hyper::rt::Executor;
 
 /// See the module's text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OnTheSpot;
+pub(crate) struct OnTheSpot;
 
 impl<F> Executor<F> for OnTheSpot
 where

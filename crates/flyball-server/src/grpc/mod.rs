@@ -17,7 +17,10 @@ use tokio_util::sync::CancellationToken;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+pub(crate) use connections::protocol;
 use services::Services;
+
+use crate::tls::TlsPort;
 
 /// What the gRPC port offers and for how long.
 #[derive(Clone, Debug)]
@@ -58,8 +61,10 @@ impl GrpcServer {
 
     /// Serves `listener` until `drain` is cancelled and the last connection has ended: idle connections go at once,
     /// others when their open calls are answered. Dropping the future closes everything.
-    pub async fn run(self, listener: TcpListener, drain: CancellationToken) {
-        connections::serve(listener, Arc::new(self.services), self.max_connection_age, drain).await;
+    ///
+    /// With `tls` the port speaks nothing else.
+    pub async fn run(self, listener: TcpListener, tls: Option<TlsPort>, drain: CancellationToken) {
+        connections::serve(listener, Arc::new(self.services), tls, self.max_connection_age, drain).await;
     }
 }
 

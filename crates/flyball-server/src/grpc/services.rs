@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use flyball::Node;
-use flyball::grpc::{PeersV1Service, UnknownService, V1Service};
+use flyball::grpc::{PeersV1Service, UnknownService, V1Service, VerifiedCertificate};
 use flyball_proto::FILE_DESCRIPTOR_SET;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -139,8 +139,8 @@ impl Reflection {
 impl PerConnection for Arc<Services> {
     type Service = Connection;
 
-    fn for_connection(&self, addresses: TcpConnectInfo) -> Connection {
-        Connection { services: Self::clone(self), addresses }
+    fn for_connection(&self, addresses: TcpConnectInfo, verified: bool) -> Connection {
+        Connection { services: Self::clone(self), addresses, verified }
     }
 }
 
@@ -148,6 +148,7 @@ impl PerConnection for Arc<Services> {
 pub(super) struct Connection {
     services: Arc<Services>,
     addresses: TcpConnectInfo,
+    verified: bool,
 }
 
 impl hyper::service::Service<Request<Incoming>> for Connection {
@@ -157,6 +158,9 @@ impl hyper::service::Service<Request<Incoming>> for Connection {
 
     fn call(&self, mut request: Request<Incoming>) -> Answer {
         request.extensions_mut().insert(self.addresses.clone());
+        if self.verified {
+            request.extensions_mut().insert(VerifiedCertificate);
+        }
         self.services.call(request)
     }
 }

@@ -43,10 +43,13 @@ pub struct HttpOptions {
     pub openapi: bool,
     /// `/` and `/v1/admin/…`.
     pub admin: AdminAccess,
+    /// Only health and metrics: what a probe or a scraper without a certificate may see. Everything else is unknown, in
+    /// the plain words of the original's status listener.
+    pub status_only: bool,
 }
 
 impl Default for HttpOptions {
     fn default() -> Self {
-        Self { health_routes: true, openapi: true, admin: AdminAccess::Off }
+        Self { health_routes: true, openapi: true, admin: AdminAccess::Off, status_only: false }
     }
 }

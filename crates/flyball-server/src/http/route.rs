@@ -32,6 +32,8 @@ pub(super) enum Target {
     Redirect(String),
     WrongMethod,
     Unknown,
+    /// The same on a listener that knows next to nothing.
+    Nothing,
     /// No path, or one with broken escapes.
     Malformed,
 }
@@ -50,6 +52,14 @@ impl Route {
             _ if options.admin != AdminAccess::Off => Self::Admin(View::at(path)?),
             _ => return None,
         })
+    }
+
+    /// What a listener for probes and scrapers serves.
+    const fn is_status(self) -> bool {
+        matches!(
+            self,
+            Self::HealthCheck | Self::LiveCheck | Self::Metrics | Self::Healthz | Self::Livez | Self::Readyz
+        )
     }
 
     fn takes(self, method: &Method, headers: &HeaderMap) -> bool {
@@ -82,6 +92,13 @@ pub(super) fn target(method: &Method, uri: &Uri, headers: &HeaderMap, options: &
         return Target::Malformed;
     };
     let cleaned = clean(path);
+    if options.status_only {
+        return match Route::at(&unescaped, options).filter(|route| route.is_status()) {
+            Some(route) if route.takes(method, headers) => Target::Serve(route),
+            Some(_) => Target::WrongMethod,
+            None => Target::Nothing,
+        };
+    }
     if cleaned != path {
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         return Target::Redirect(format!("{cleaned}{query}"));
@@ -190,6 +207,25 @@ mod tests {
         assert_eq!(ask("POST", "/v1/GetRateLimits", &[FORM]), limits);
         assert_eq!(ask("POST", "/v1/GetRateLimits", &[("X-HTTP-Method-Override", "GET")]), limits);
         assert_eq!(ask("POST", "/v1/GetRateLimits", &override_to("GET")), Target::WrongMethod);
+    }
+
+    #[test]
+    fn a_status_listener_knows_health_and_metrics() {
+        let options =
+            HttpOptions { status_only: true, admin: AdminAccess::Everybody, ..HttpOptions::default() };
+        let ask =
+            |uri: &'static str| target(&Method::GET, &Uri::from_static(uri), &HeaderMap::new(), &options);
+        for (uri, route) in [
+            ("/v1/HealthCheck", Route::HealthCheck),
+            ("/v1/LiveCheck", Route::LiveCheck),
+            ("/metrics", Route::Metrics),
+            ("/readyz", Route::Readyz),
+        ] {
+            assert_eq!(ask(uri), Target::Serve(route));
+        }
+        for uri in ["/", "/v1/GetRateLimits", "/v1/admin/peers", "/openapi.json", "//metrics", "/nope"] {
+            assert_eq!(ask(uri), Target::Nothing, "{uri}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -11,6 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::HttpService;
 use crate::accept::Acceptor;
 use crate::activity::{Activity, Counted, Watched};
+use crate::grpc::protocol;
+use crate::tls::{Secured, TlsPort};
 
 /// The most connections at a time. Further ones are not accepted until one ends, so they wait in the listener's
 /// backlog.
@@ -23,12 +26,21 @@ pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// may idle. Longer than common clients keep an idle connection (90 s), so that it is they who close it.
 pub const HEADER_WITHIN: Duration = Duration::from_secs(120);
 
-/// Serves HTTP/1.1 on `listener` until `shutdown`, then lets open requests finish. HTTP/2 is not spoken here.
+/// How long a handshake may still take during a shutdown.
+const SECURED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Serves HTTP/1.1 on `listener` until `shutdown`, then lets open requests finish. HTTP/2 is spoken only with `tls`, to
+/// clients that ask for it in the handshake; with `tls` the port speaks nothing that is not secured.
 ///
 /// After `shutdown` the port is closed, idle connections are closed, busy ones after the answer they are working
 /// on, and those that do not finish their header section after a second. Connections that wait in the backlog at
 /// that moment get one answer. This has no time limit of its own: dropping the future closes everything at once.
-pub async fn serve(listener: TcpListener, service: HttpService, shutdown: CancellationToken) {
+pub async fn serve(
+    listener: TcpListener,
+    service: HttpService,
+    tls: Option<TlsPort>,
+    shutdown: CancellationToken,
+) {
     let mut connections = JoinSet::new();
     let mut acceptor = Acceptor::new(listener, "HTTP");
     loop {
@@ -37,18 +49,49 @@ pub async fn serve(listener: TcpListener, service: HttpService, shutdown: Cancel
             () = shutdown.cancelled() => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             stream = acceptor.next(), if connections.len() < CONNECTIONS_MAX => {
-                connections.spawn(connection(stream, service.clone(), Some(shutdown.clone())));
+                connections.spawn(accepted(stream, service.clone(), tls.clone(), Some(shutdown.clone())));
             }
         }
     }
     for stream in acceptor.close(CONNECTIONS_MAX.saturating_sub(connections.len())) {
-        connections.spawn(connection(stream, service.clone(), None));
+        connections.spawn(accepted(stream, service.clone(), tls.clone(), None));
     }
     while connections.join_next().await.is_some() {}
 }
 
-/// One connection. Without a `shutdown` to wait for it begins during one: it serves a single request.
-async fn connection(stream: TcpStream, service: HttpService, shutdown: Option<CancellationToken>) {
+/// One connection, secured first where that is asked for. Without a `shutdown` to wait for it begins during one: it
+/// serves a single request.
+async fn accepted(
+    stream: TcpStream,
+    service: HttpService,
+    tls: Option<TlsPort>,
+    shutdown: Option<CancellationToken>,
+) {
+    let Some(tls) = tls else {
+        return connection(stream, service, shutdown).await;
+    };
+    let given_up = async {
+        if let Some(shutdown) = &shutdown {
+            shutdown.cancelled().await;
+        }
+        tokio::time::sleep(SECURED_WITHIN).await;
+    };
+    let secured = tokio::select! {
+        secured = tls.accept(stream) => secured,
+        () = given_up => None,
+    };
+    let Some(Secured { stream, http2, .. }) = secured else { return };
+    match http2 {
+        true => connection_of_many(stream, service, shutdown).await,
+        false => connection(stream, service, shutdown).await,
+    }
+}
+
+/// A connection with one request at a time.
+async fn connection<S>(stream: S, service: HttpService, shutdown: Option<CancellationToken>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let activity = Activity::default();
     let service = Counted { service, activity: activity.clone() };
     let stream = Watched { stream, activity: activity.clone() };
@@ -70,6 +113,31 @@ async fn connection(stream: TcpStream, service: HttpService, shutdown: Option<Ca
     tokio::select! {
         ended = connection => report(ended),
         () = activity.abandoned() => tracing::debug!("closed an HTTP connection that began no request"),
+    }
+}
+
+/// A connection with many requests at a time.
+async fn connection_of_many<S>(stream: S, service: HttpService, shutdown: Option<CancellationToken>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let activity = Activity::default();
+    let service = Counted { service, activity: activity.clone() };
+    let stream = Watched { stream, activity: activity.clone() };
+    let connection = protocol().serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    if let Some(shutdown) = shutdown {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => return report(ended),
+            () = shutdown.cancelled() => {}
+        }
+    }
+    // A client that was let in during a shutdown gets the answers to what it has sent.
+    connection.as_mut().graceful_shutdown();
+    tokio::select! {
+        ended = connection => report(ended),
+        () = activity.abandoned() => tracing::debug!("closed an HTTP/2 connection that did not answer a GOAWAY"),
     }
 }
 

@@ -20,7 +20,7 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
         let service = HttpService::new(Node::builder().build(), HttpOptions::default());
-        let task = tokio::spawn(serve(listener, service, shutdown.clone()));
+        let task = tokio::spawn(serve(listener, service, None, shutdown.clone()));
         Self { address, shutdown, task }
     }
 

@@ -55,6 +55,7 @@ impl HttpService {
             Target::Redirect(location) => return answer::redirect(&head.method, &location),
             Target::WrongMethod => return answer::error(Code::Unimplemented, "Method Not Allowed"),
             Target::Unknown => return answer::error(Code::NotFound, "Not Found"),
+            Target::Nothing => return answer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
             Target::Malformed => return answer::malformed(),
         };
         match route {

@@ -17,7 +17,6 @@ mod timeout;
 
 use std::convert::Infallible;
 use std::future::{Future, Ready, ready};
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -39,6 +38,7 @@ use crate::call::{Call, CallContext};
 use crate::error::CallError;
 use crate::method::{Method, PEERS_V1, V1};
 use crate::node::Node;
+use crate::peers::guard::CallOrigin;
 use crate::trace::TraceParent;
 
 type Answer = Result<http::Response<Body>, Infallible>;
@@ -181,11 +181,11 @@ where
     R: Rpc,
 {
     let inner = node.inner();
-    let caller = peer_address(request.extensions());
+    let from = who_calls(request.extensions());
     let mut call = Call::begin(&inner.metrics, inner.tracing.as_ref(), R::METHOD, || {
-        (TraceParent::from_headers(request.headers()), caller)
+        (TraceParent::from_headers(request.headers()), from.address)
     });
-    let response = match R::admit(inner, caller, request.headers()) {
+    let response = match R::admit(inner, from, request.headers()) {
         Err(error) => Status::from(error).into_http(),
         Ok(()) => match refusal::of_encoding(request.headers()) {
             Some(status) => status.into_http(),
@@ -243,7 +243,15 @@ where
     }
 }
 
+/// Put into a request's extensions by the server that runs the services: the client of this connection showed a
+/// certificate, and it was verified. See [`PeerAccess::certificate`](crate::PeerAccess::certificate).
+#[derive(Clone, Copy, Debug)]
+pub struct VerifiedCertificate;
+
 /// Where the call came from, when the server that runs the service says so.
-fn peer_address(extensions: &http::Extensions) -> Option<SocketAddr> {
-    extensions.get::<TcpConnectInfo>()?.remote_addr()
+fn who_calls(extensions: &http::Extensions) -> CallOrigin {
+    CallOrigin {
+        address: extensions.get::<TcpConnectInfo>().and_then(TcpConnectInfo::remote_addr),
+        certified: extensions.get::<VerifiedCertificate>().is_some(),
+    }
 }

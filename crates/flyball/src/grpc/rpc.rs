@@ -1,7 +1,6 @@
 //! The five methods as types: who may call, how much there is to do, and who answers.
 
 use std::future::Future;
-use std::net::SocketAddr;
 
 use flyball_proto::answers::Answers;
 use http::HeaderMap;
@@ -12,6 +11,7 @@ use crate::error::CallError;
 use crate::method::Method;
 use crate::metrics::counters::Tally;
 use crate::pb;
+use crate::peers::guard::CallOrigin;
 use crate::service::Inner;
 
 /// One method of the wire.
@@ -21,7 +21,7 @@ pub(super) trait Rpc: 'static {
     type Answer: Message + Default + 'static;
 
     /// Whether this caller may.
-    fn admit(_: &Inner, _: Option<SocketAddr>, _: &HeaderMap) -> Result<(), CallError> {
+    fn admit(_: &Inner, _: CallOrigin, _: &HeaderMap) -> Result<(), CallError> {
         Ok(())
     }
 
@@ -94,8 +94,8 @@ impl Rpc for LiveCheck {
 }
 
 /// The peers' service is for peers.
-fn admit_peer(node: &Inner, caller: Option<SocketAddr>, headers: &HeaderMap) -> Result<(), CallError> {
-    node.guard.admit(caller, headers).map_err(|refused| {
+fn admit_peer(node: &Inner, from: CallOrigin, headers: &HeaderMap) -> Result<(), CallError> {
+    node.guard.admit(from, headers).map_err(|refused| {
         let tally = Tally { strangers: 1, ..Tally::default() };
         node.metrics.slot().add(&tally);
         CallError::NotAPeer(refused.0)
@@ -109,8 +109,8 @@ impl Rpc for GetPeerRateLimits {
     type Request = pb::GetPeerRateLimitsReq;
     type Answer = pb::GetPeerRateLimitsResp;
 
-    fn admit(node: &Inner, caller: Option<SocketAddr>, headers: &HeaderMap) -> Result<(), CallError> {
-        admit_peer(node, caller, headers)
+    fn admit(node: &Inner, from: CallOrigin, headers: &HeaderMap) -> Result<(), CallError> {
+        admit_peer(node, from, headers)
     }
 
     fn items(request: &pb::GetPeerRateLimitsReq) -> usize {
@@ -134,8 +134,8 @@ impl Rpc for UpdatePeerGlobals {
     type Request = pb::UpdatePeerGlobalsReq;
     type Answer = pb::UpdatePeerGlobalsResp;
 
-    fn admit(node: &Inner, caller: Option<SocketAddr>, headers: &HeaderMap) -> Result<(), CallError> {
-        admit_peer(node, caller, headers)
+    fn admit(node: &Inner, from: CallOrigin, headers: &HeaderMap) -> Result<(), CallError> {
+        admit_peer(node, from, headers)
     }
 
     fn items(request: &pb::UpdatePeerGlobalsReq) -> usize {

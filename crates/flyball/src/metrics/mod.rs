@@ -11,6 +11,7 @@
 
 mod cluster;
 pub(crate) mod counters;
+mod more;
 mod page;
 mod process;
 pub(crate) mod timing;
@@ -24,6 +25,7 @@ use flyball_core::store::{Store, StoreStats};
 use flyball_core::time::{Clock, Timestamp};
 
 use self::counters::{CallTotals, Counters, ErrorKind, Sample, Slot, Tally};
+pub use self::more::{Family, FamilyKind, MoreMetrics};
 use self::page::{Labels, Page};
 use self::timing::{Snapshot, Timing};
 use crate::method::Method;
@@ -74,6 +76,7 @@ pub struct Metrics {
     /// Whose peers the page shows.
     node: OnceLock<Weak<Inner>>,
     top_refused: TopKeys,
+    more: Vec<Arc<dyn MoreMetrics>>,
 }
 
 impl Default for Metrics {
@@ -97,7 +100,15 @@ impl Metrics {
             started: OnceLock::new(),
             node: OnceLock::new(),
             top_refused: TopKeys::new(threads, RandomState::new().build_hasher().finish()),
+            more: Vec::new(),
         }
+    }
+
+    /// With more on the page, after the node's own.
+    #[must_use]
+    pub fn with(mut self, more: Arc<dyn MoreMetrics>) -> Self {
+        self.more.push(more);
+        self
     }
 
     /// Whose buckets the page shows. The first call counts: a node attaches itself when it is built.
@@ -183,6 +194,9 @@ impl Metrics {
         cluster::cluster(&mut page, &tally, node.as_deref());
         self.own(&mut page, &tally);
         self.scrapes(&mut page);
+        for more in &self.more {
+            more.families().iter().for_each(|family| page.more(family));
+        }
         if self.options.process {
             process::collect(&mut page);
         }

@@ -5,6 +5,7 @@ use prometheus::proto::{
     Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType, Quantile, Summary,
 };
 
+use super::more::{Family, FamilyKind};
 use super::timing::{BOUNDS, Snapshot};
 
 /// Labels of one series, in alphabetical order of their names.
@@ -125,6 +126,32 @@ impl Page {
             metric
         });
         self.family(name, help, MetricType::HISTOGRAM, series.collect());
+    }
+
+    /// A family of the program around the node.
+    pub(super) fn more(&mut self, more: &Family) {
+        let series = more.series.iter().map(|(labels, value)| {
+            let labels: Vec<_> = labels.iter().map(|(name, value)| (*name, &**value)).collect();
+            let mut metric = labelled(&labels);
+            match more.kind {
+                FamilyKind::Counter => {
+                    let mut counter = Counter::default();
+                    counter.set_value(*value);
+                    metric.set_counter(counter);
+                }
+                FamilyKind::Gauge => {
+                    let mut gauge = Gauge::default();
+                    gauge.set_value(*value);
+                    metric.set_gauge(gauge);
+                }
+            }
+            metric
+        });
+        let kind = match more.kind {
+            FamilyKind::Counter => MetricType::COUNTER,
+            FamilyKind::Gauge => MetricType::GAUGE,
+        };
+        self.family(more.name, more.help, kind, series.collect());
     }
 
     /// The page in text format 0.0.4.

@@ -121,7 +121,8 @@ pub(crate) struct Caller {
 impl Caller {
     /// For a peer at `address`.
     pub(crate) fn new(address: &str, connections: Connections, secret: Option<&str>) -> Self {
-        let origin = Uri::builder().scheme("http").authority(address).path_and_query("/").build();
+        let scheme = if connections.is_secured() { "https" } else { "http" };
+        let origin = Uri::builder().scheme(scheme).authority(address).path_and_query("/").build();
         Self {
             connections,
             // An address that is no authority cannot be dialled either, which says so better.
@@ -292,7 +293,7 @@ mod tests {
     async fn outcome(says: impl Fn(u8) -> Vec<u8>) -> (Failure, usize) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let caller = Caller::new(&address, Connections::new(&address, Arc::default(), 1), None);
+        let caller = Caller::new(&address, Connections::new(&address, Arc::default(), None, 1), None);
         let mut seen = 0;
         let peer = async {
             loop {

@@ -11,6 +11,9 @@
 //! than every two hours, and takes a call with it that arrives at that moment. A process that hangs while its machine
 //! answers is found out by its calls.
 //!
+//! Where the node was given a way to secure connections, all of them are, and a connection counts as open only when the
+//! peer has said something on it: until then it may still refuse our certificate, and nothing was counted.
+//!
 //! Rejected: tonic's `Channel`. It puts a queue and a task between a call and its connection, retries by rules of
 //! its own, and cannot tell "never sent" from "perhaps applied", on which counting once depends.
 
@@ -24,13 +27,20 @@ use std::time::Duration;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
+use tokio::time::{Instant, timeout};
 use tonic::body::Body;
 
 use super::source::OwnSource;
+use super::tls::{Heard, PeerTls, host_of};
 
 /// How long a peer may take to accept a connection.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the handshake of a secured connection may take, and again the first word of the peer after it.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
+/// A handshake that fails is told at most this often for each peer.
+const TELL_EVERY: Duration = Duration::from_secs(30);
 /// The peer's machine is asked for a sign of life on a connection where nothing happened for so long …
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(10);
 /// … again and again at this interval …
@@ -46,10 +56,19 @@ const CONNECTION_WINDOW: u32 = 16 * 1_024 * 1_024;
 pub(crate) struct DialError {
     address: String,
     cause: String,
+    /// It was open and could not be secured.
+    handshake: bool,
 }
 
 impl fmt::Display for DialError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.handshake {
+            return write!(
+                f,
+                "connection error: desc = \"transport: authentication handshake failed: {}\"",
+                self.cause
+            );
+        }
         write!(
             f,
             "connection error: desc = \"transport: Error while dialing: dial tcp {}: {}\"",
@@ -80,6 +99,9 @@ struct Slot {
 pub(crate) struct Connections {
     address: String,
     source: Arc<OwnSource>,
+    tls: Option<Arc<dyn PeerTls>>,
+    /// When a failed handshake was last told.
+    told: Mutex<Option<Instant>>,
     slots: Box<[Slot]>,
     next: AtomicUsize,
     closed: AtomicBool,
@@ -87,14 +109,26 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// None open yet.
-    pub(crate) fn new(address: &str, source: Arc<OwnSource>, count: usize) -> Self {
+    pub(crate) fn new(
+        address: &str,
+        source: Arc<OwnSource>,
+        tls: Option<Arc<dyn PeerTls>>,
+        count: usize,
+    ) -> Self {
         Self {
             address: address.to_owned(),
             source,
+            tls,
+            told: Mutex::new(None),
             slots: (0..count.max(1)).map(|_| Slot::default()).collect(),
             next: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
         }
+    }
+
+    /// Whether connections are secured.
+    pub(crate) fn is_secured(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// A connection to send on.
@@ -143,21 +177,35 @@ impl Connections {
     }
 
     async fn dial(&self) -> Result<SendRequest<Body>, DialError> {
-        let failed = |cause: String| DialError { address: self.address.clone(), cause };
+        let failed = |cause| DialError { address: self.address.clone(), cause, handshake: false };
         if self.closed.load(Relaxed) {
             return Err(failed("the client connection is closing".to_owned()));
         }
-        let stream = match tokio::time::timeout(DIAL_TIMEOUT, self.connect()).await {
+        let stream = match timeout(DIAL_TIMEOUT, self.connect()).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Err(failed(plain(&error))),
             Err(_) => return Err(failed("i/o timeout".to_owned())),
         };
+        match &self.tls {
+            None => self.speak(stream).await.map_err(failed),
+            Some(tls) => self.secure(tls.as_ref(), stream).await.map_err(|cause| {
+                self.tell(&cause);
+                DialError { handshake: true, ..failed(cause) }
+            }),
+        }
+    }
+
+    /// HTTP/2 on a connection.
+    async fn speak<S>(&self, stream: S) -> Result<SendRequest<Body>, String>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let handshake = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .handshake(TokioIo::new(stream));
-        let (sender, connection) = handshake.await.map_err(|error| failed(error.to_string()))?;
+        let (sender, connection) = handshake.await.map_err(|error| error.to_string())?;
         let address = self.address.clone();
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -165,6 +213,32 @@ impl Connections {
             }
         });
         Ok(sender)
+    }
+
+    /// HTTP/2 on a connection that is secured first and on which the peer has said something.
+    async fn secure(&self, tls: &dyn PeerTls, stream: TcpStream) -> Result<SendRequest<Body>, String> {
+        let securing = timeout(HANDSHAKE_TIMEOUT, tls.secure(host_of(&self.address), stream));
+        let stream = match securing.await {
+            Ok(secured) => secured.map_err(|error| error.to_string())?,
+            Err(_) => return Err("i/o timeout".to_owned()),
+        };
+        let (stream, heard) = Heard::new(stream);
+        let sender = self.speak(stream).await?;
+        match timeout(HANDSHAKE_TIMEOUT, heard).await {
+            Ok(Ok(heard)) => heard.map(|()| sender),
+            Ok(Err(_)) => Err("the connection ended before the peer said anything".to_owned()),
+            Err(_) => Err("i/o timeout".to_owned()),
+        }
+    }
+
+    /// A handshake failed: certificates do not fit, and somebody has to hear of it before the first check does.
+    fn tell(&self, cause: &str) {
+        let mut told = self.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let now = Instant::now();
+        if told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY) {
+            *told = Some(now);
+            tracing::warn!(peer = self.address, error = cause, "cannot secure a connection to the peer");
+        }
     }
 
     async fn connect(&self) -> io::Result<TcpStream> {
@@ -233,14 +307,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_idle_connection_sends_no_pings_and_stays_open() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let connections = Connections::new(&listener.local_addr().unwrap().to_string(), Arc::default(), 1);
+        let connections =
+            Connections::new(&listener.local_addr().unwrap().to_string(), Arc::default(), None, 1);
         let (dialled, accepted) = tokio::join!(connections.get(), listener.accept());
         let (sender, (mut stream, _)) = (dialled.unwrap(), accepted.unwrap());
         stream.write_all(&EMPTY_SETTINGS).await.unwrap();
 
         let mut sent = Vec::new();
         let reading = async { while stream.read_buf(&mut sent).await.unwrap() > 0 {} };
-        assert!(tokio::time::timeout(Duration::from_secs(600), reading).await.is_err(), "it was closed");
+        assert!(timeout(Duration::from_secs(600), reading).await.is_err(), "it was closed");
         assert!(!sender.is_closed());
         let mut frames = &sent[PREFACE_BYTES..];
         let mut kinds = Vec::new();
@@ -258,7 +333,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let source = Arc::new(OwnSource::new("node-1:1051"));
         let connections =
-            Connections::new(&listener.local_addr().unwrap().to_string(), Arc::clone(&source), 1);
+            Connections::new(&listener.local_addr().unwrap().to_string(), Arc::clone(&source), None, 1);
         let mut open = Vec::new();
         for (own, expected) in [(None, "127.0.0.1"), (Some("127.0.0.5"), "127.0.0.5")] {
             source.take(own.into_iter().map(|own| own.parse().unwrap()));

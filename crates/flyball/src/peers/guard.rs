@@ -1,7 +1,7 @@
 //! Who may call the peers' service.
 //!
-//! Whoever can, can set any bucket. So where no secret is configured, a caller's address must be that of a
-//! peer: one of the present view, or of one that was replaced a minute ago at most, since a leaving node still
+//! Whoever can, can set any bucket. So where a secret is configured, it must be shown; where callers' certificates are
+//! verified, there must be one; and where there is neither, a caller's address must be that of a peer: one of the present view, or of one that was replaced a minute ago at most, since a leaving node still
 //! has hits to deliver. On loopback everybody is a neighbour. Peers that are known by name are looked
 //! up when the view changes and from time to time.
 //!
@@ -36,6 +36,17 @@ pub struct PeerAccess {
     pub open: bool,
     /// Who knows this may, wherever the call comes from, and nobody else. Sent with every call to a peer.
     pub secret: Option<String>,
+    /// Who showed a certificate that was verified may, wherever the call comes from, and nobody else; see
+    /// [`VerifiedCertificate`](crate::grpc::VerifiedCertificate). A secret counts more.
+    pub certificate: bool,
+}
+
+/// Who calls, as far as the server that took the call can tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CallOrigin {
+    pub(crate) address: Option<SocketAddr>,
+    /// It showed a certificate that was verified.
+    pub(crate) certified: bool,
 }
 
 /// See [the module](self).
@@ -77,7 +88,7 @@ impl Guard {
     }
 
     /// Lets a call of the peers' service pass or not.
-    pub(crate) fn admit(&self, caller: Option<SocketAddr>, headers: &http::HeaderMap) -> Result<(), Refused> {
+    pub(crate) fn admit(&self, from: CallOrigin, headers: &http::HeaderMap) -> Result<(), Refused> {
         if let Some(secret) = &self.access.secret {
             let shown = headers.get(super::call::SECRET).map(http::HeaderValue::as_bytes);
             return if shown.is_some_and(|shown| is_same(shown, secret.as_bytes())) {
@@ -92,7 +103,14 @@ impl Guard {
             }
             return Ok(());
         }
-        match caller.map(|caller| caller.ip().to_canonical()) {
+        if self.access.certificate {
+            return if from.certified {
+                Ok(())
+            } else {
+                Err(Refused("calls between peers need a client certificate".to_owned()))
+            };
+        }
+        match from.address.map(|caller| caller.ip().to_canonical()) {
             Some(ip) if self.loopback && ip.is_loopback() => Ok(()),
             Some(ip) if self.is_known(ip) => Ok(()),
             None if self.loopback => Ok(()),
@@ -155,7 +173,7 @@ impl Guard {
 
     /// Looks names up whenever that is wanted, and from time to time. Never ends.
     pub(crate) async fn keep_looking_up(&self) {
-        if self.access.open || self.access.secret.is_some() {
+        if self.access.open || self.access.secret.is_some() || self.access.certificate {
             return std::future::pending().await;
         }
         loop {
@@ -215,7 +233,7 @@ mod tests {
     }
 
     fn admits(guard: &Guard, caller: Option<SocketAddr>) -> bool {
-        guard.admit(caller, &HeaderMap::new()).is_ok()
+        guard.admit(CallOrigin { address: caller, certified: false }, &HeaderMap::new()).is_ok()
     }
 
     #[tokio::test(start_paused = true)]
@@ -261,19 +279,34 @@ mod tests {
 
     #[test]
     fn a_secret_is_all_that_counts() {
-        let access = PeerAccess { open: true, secret: Some("xyzzy".into()) };
+        let access = PeerAccess { open: true, secret: Some("xyzzy".into()), certificate: true };
         let guard = Guard::new(access, "127.0.0.1:1051");
         assert!(!admits(&guard, from("127.0.0.1")));
         for (shown, expected) in [("xyzzy", true), ("xyzz", false), ("xyzzz", false), ("", false)] {
             let mut headers = HeaderMap::new();
             headers.insert(super::super::call::SECRET, shown.parse().unwrap());
-            assert_eq!(guard.admit(from("10.0.0.2"), &headers).is_ok(), expected, "{shown:?}");
+            let from = CallOrigin { address: from("10.0.0.2"), certified: true };
+            assert_eq!(guard.admit(from, &headers).is_ok(), expected, "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn where_certificates_are_verified_there_must_be_one() {
+        let access = PeerAccess { certificate: true, ..PeerAccess::default() };
+        let guard = Guard::new(access, "127.0.0.1:1051");
+        guard.set_peers(&["10.0.0.2:1051".into()]);
+        for ip in ["127.0.0.1", "10.0.0.2", "192.0.2.7"] {
+            for certified in [true, false] {
+                let from = CallOrigin { address: from(ip), certified };
+                assert_eq!(guard.admit(from, &HeaderMap::new()).is_ok(), certified, "{ip}");
+            }
         }
     }
 
     #[test]
     fn an_open_door_is_open() {
-        let guard = Guard::new(PeerAccess { open: true, secret: None }, "10.0.0.1:1051");
+        let access = PeerAccess { open: true, certificate: true, ..PeerAccess::default() };
+        let guard = Guard::new(access, "10.0.0.1:1051");
         assert!(admits(&guard, from("192.0.2.7")) && admits(&guard, None));
     }
 }

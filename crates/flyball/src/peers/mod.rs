@@ -8,6 +8,7 @@
 //! * `source.rs`: the address from which this node calls them.
 //! * `timer.rs`: the thread that ends batch windows, which are shorter than the runtime's clock is fine.
 //! * `guard.rs`: who may call the peers' service here.
+//! * `tls.rs`: how a connection is secured, by whoever embeds the node.
 
 pub(crate) mod call;
 pub(crate) mod connection;
@@ -16,3 +17,4 @@ pub(crate) mod guard;
 pub(crate) mod peer;
 pub(crate) mod source;
 pub(crate) mod timer;
+pub(crate) mod tls;

@@ -25,6 +25,7 @@ use super::connection::Connections;
 use super::group::{ForwardError, Group, Reply, hand_out, put_together};
 use super::source::OwnSource;
 use super::timer::{Timed, Timer};
+use super::tls::PeerTls;
 use crate::MESSAGE_BYTES_MAX;
 use crate::method::Method;
 use crate::metrics::timing::Timing;
@@ -36,16 +37,22 @@ use crate::settings::ClusterSettings;
 pub(crate) struct PeerShared {
     pub(crate) settings: ClusterSettings,
     pub(crate) source: Arc<OwnSource>,
+    tls: Option<Arc<dyn PeerTls>>,
     timer: Timer<Peer>,
     started: Instant,
     runtime: Option<tokio::runtime::Handle>,
 }
 
 impl PeerShared {
-    pub(crate) fn new(settings: ClusterSettings, source: Arc<OwnSource>) -> Self {
+    pub(crate) fn new(
+        settings: ClusterSettings,
+        source: Arc<OwnSource>,
+        tls: Option<Arc<dyn PeerTls>>,
+    ) -> Self {
         Self {
             settings,
             source,
+            tls,
             timer: Timer::default(),
             started: Instant::now(),
             runtime: tokio::runtime::Handle::try_current().ok(),
@@ -125,8 +132,9 @@ impl Peer {
     /// A peer nobody has called yet. Nothing is dialled.
     pub(crate) fn new(info: PeerInfo, shared: &Arc<PeerShared>, seed: u64) -> Self {
         let settings = &shared.settings;
+        let tls = shared.tls.clone();
         let connections =
-            Connections::new(&info.grpc_address, Arc::clone(&shared.source), settings.connections);
+            Connections::new(&info.grpc_address, Arc::clone(&shared.source), tls, settings.connections);
         let caller = Caller::new(&info.grpc_address, connections, settings.access.secret.as_deref());
         let health = HealthSettings { seed, ..settings.health };
         let owner = Arc::new(Owner::new(&info.grpc_address));
@@ -176,6 +184,15 @@ impl Peer {
     pub(crate) fn waiting(&self) -> (usize, usize) {
         let batcher = self.batcher();
         (batcher.gathered(), batcher.waiting() - batcher.gathered())
+    }
+
+    /// Opens a connection that has to be secured before anybody needs it. So certificates that do not fit are told when
+    /// the node starts, and not by the first check; what else goes wrong says nothing yet.
+    pub(crate) fn greet(self: &Arc<Self>) {
+        if self.shared.tls.is_some() {
+            let peer = Arc::clone(self);
+            self.shared.spawn(async move { drop(peer.caller.connections().get().await) });
+        }
     }
 
     /// Hands over a group; `alone`: it leaves at once and shares its message with nobody. The answer comes, or an error

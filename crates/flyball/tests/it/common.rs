@@ -29,7 +29,7 @@ pub(crate) fn settings(semantics: Semantics) -> Settings {
         rules: Rules { semantics, ..Rules::default() },
         // Calls of these tests come from nowhere, or from loopback.
         cluster: ClusterSettings {
-            access: PeerAccess { open: true, secret: None },
+            access: PeerAccess { open: true, ..PeerAccess::default() },
             ..ClusterSettings::default()
         },
         ..Settings::default()

@@ -17,6 +17,12 @@ const ROWS: &[Row] = &[
     ("grpc.health", "0", |c| !c.grpc.health, "no"),
     ("grpc.max_connection_age_seconds", "30", |c| c.grpc.max_connection_age_seconds == 30, "30s"),
     ("http.address", "[::1]:80", |c| c.http.address == HostPort { host: "::1".into(), port: 80 }, "::1:80"),
+    (
+        "http.status_address",
+        "127.0.0.1:1040",
+        |c| c.http.status_address.as_ref().is_some_and(|a| a.port == 1_040),
+        "1040",
+    ),
     ("http.health_routes", "F", |c| !c.http.health_routes, "disabled"),
     ("http.openapi", "False", |c| !c.http.openapi, "2"),
     ("http.admin", "on", |c| c.http.admin == AdminSwitch::On, "true"),
@@ -137,6 +143,29 @@ const ROWS: &[Row] = &[
         |c| c.discovery.kubernetes.kubeconfig.as_deref() == Some("/config"),
         "\u{7}",
     ),
+    ("tls.ca", "/etc/ca.pem", |c| c.tls.on && c.tls.ca.as_deref() == Some("/etc/ca.pem"), "a\u{7}"),
+    ("tls.ca_key", "/etc/ca.key", |c| c.tls.ca_key.is_some(), "a\u{7}"),
+    ("tls.cert", "/etc/node.pem", |c| c.tls.on && c.tls.cert.as_deref() == Some("/etc/node.pem"), "a\u{7}"),
+    ("tls.key", "/etc/node.key", |c| c.tls.on && c.tls.key.is_some(), "a\u{7}"),
+    ("tls.auto", "true", |c| c.tls.on && c.tls.auto, "self"),
+    ("tls.min_version", "1.2", |c| c.tls.on && c.tls.min_version == TlsMinVersion::Tls12, "1.4"),
+    (
+        "tls.client_auth",
+        "require-and-verify",
+        |c| c.tls.client_auth == Some(ClientAuth::RequireAndVerify) && c.peers_are_certified(),
+        "require",
+    ),
+    ("tls.client_auth_ca_cert", "/c", |c| c.tls.client_auth_ca_cert.is_some(), "a\u{7}"),
+    ("tls.client_auth_cert", "/c", |c| c.tls.client_auth_cert.is_some(), "a\u{7}"),
+    ("tls.client_auth_key", "/k", |c| c.tls.client_auth_key.is_some(), "a\u{7}"),
+    (
+        "tls.client_auth_server_name",
+        "gubernator",
+        |c| c.tls.client_auth_server_name.as_deref() == Some("gubernator"),
+        "a name",
+    ),
+    ("tls.insecure_skip_verify", "1", |c| c.tls.on && c.tls.insecure_skip_verify, "yes"),
+    ("tls.reload_interval", "0", |c| !c.tls.on && c.tls.reload_interval.is_zero(), "10"),
     ("tracing.level", "DEBUG", |c| c.tracing.level == TracingLevel::Debug, "debug"),
     ("otel.sdk_disabled", "true", |c| c.otel.disabled, "x"),
     ("otel.traces_exporter", "none", |c| c.otel.traces_exporter.otlp == Some(false), "jaeger"),
@@ -211,6 +240,29 @@ fn all_settings_are_here() {
     assert_eq!(here, all);
 }
 
+/// What else has to be given for a setting to be right. With TLS there is a certificate.
+fn companions(name: &str) -> &'static [(&'static str, &'static str)] {
+    match name {
+        "tls.auto" | "tls.reload_interval" => &[],
+        "tls.cert" => &[("tls.key", "/k")],
+        "tls.key" => &[("tls.cert", "/c")],
+        "tls.ca_key" => &[("tls.ca", "/ca"), ("tls.auto", "true")],
+        "tls.client_auth" => &[("tls.auto", "true")],
+        "tls.client_auth_cert" => &[("tls.client_auth_key", "/k"), ("tls.auto", "true")],
+        "tls.client_auth_key" => &[("tls.client_auth_cert", "/c"), ("tls.auto", "true")],
+        _ if name.starts_with("tls.") => &[("tls.auto", "true")],
+        _ => &[],
+    }
+}
+
+/// Gives them in a file of our own, the weakest source.
+fn with_companions(mut strings: Strings, name: &str) -> Strings {
+    let lines = companions(name).iter().map(|(name, text)| format!("{name} = \"{text}\"\n"));
+    let source = SourceFile { path: "companions.toml".to_owned(), text: lines.collect() };
+    strings.files.insert(0, source);
+    strings
+}
+
 /// The ways a value can be given to a setting, each with the name it then goes by.
 fn ways(setting: &Setting, text: &str) -> Vec<(Strings, String)> {
     let mut ways = Vec::new();
@@ -235,12 +287,14 @@ fn a_good_value_arrives_from_every_source_and_changes_nothing_else() {
     for (name, good, arrived, _) in ROWS {
         let setting = table::by_name(name).unwrap();
         for (strings, given_as) in ways(setting, good) {
-            let loaded = ok(&strings);
+            let loaded = ok(&with_companions(strings, name));
             assert!(arrived(&loaded.config), "{given_as}={good} did not arrive");
             for (now, before) in loaded.effective().iter().zip(&defaults) {
                 if now.name == *name {
                     assert_ne!(now.value, before.value, "{name}");
                     assert!(now.origin.ends_with(&given_as), "{name}: {}", now.origin);
+                } else if companions(name).iter().any(|(companion, _)| *companion == now.name) {
+                    assert!(now.origin.starts_with("companions.toml"));
                 } else if !(*name == "log.debug" && now.name == "log.level") {
                     assert_eq!(now, before, "{name} changed another setting");
                 }

@@ -20,7 +20,7 @@ fn p35_bad_values_end_the_start_and_name_the_variable() {
 fn all_mistakes_are_reported_together() {
     let mut strings = env(&[
         ("GUBER_BATCH_WAIT", "abc"),
-        ("GUBER_TLS_AUTO", "true"),
+        ("GUBER_ETCD_ENDPOINTS", "e:2379"),
         ("GUBER_LOG_LEVEL", "loud"),
         ("FLYBALL_TIME_ZONE", "Mars/Olympus"),
     ]);
@@ -36,7 +36,8 @@ fn all_mistakes_are_reported_together() {
          GUBER_LOG_LEVEL='loud' (environment): expected panic, fatal, error, warn, info, debug or trace\n  \
          GUBER_BATCH_WAIT='abc' (environment): expected a duration: numbers with units, such as 500us, 100ms or \
          1m30s\n  \
-         GUBER_TLS_AUTO='true' (environment): TLS is not available in this version; unset the variable\n  \
+         GUBER_ETCD_ENDPOINTS='e:2379' (environment): etcd discovery is not available in this version; unset the \
+         variable\n  \
          FLYBALL_TIME_ZONE='Mars/Olympus' (environment): no such time zone; expected an IANA name such as \
          Europe/Berlin or UTC"
     );
@@ -78,7 +79,7 @@ fn every_variable_of_a_later_feature_is_refused_unless_empty() {
         assert!(warnings(&env(&[(name, "")])).is_empty());
     }
     // By prefix, as the original reads them; its sample file misspells one.
-    for name in ["GUBER_MEMBERLIST_X", "GUBER_TLS_"] {
+    for name in ["GUBER_MEMBERLIST_X"] {
         assert_eq!(wrong(&env(&[(name, "1")])).len(), 1);
     }
     // Others' names, and those that only count in etcd mode.

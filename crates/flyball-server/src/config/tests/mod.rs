@@ -10,6 +10,7 @@ mod kubernetes;
 mod mistakes;
 mod precedence;
 mod properties;
+mod tls;
 mod traces;
 
 use super::*;
