@@ -13,6 +13,8 @@ pub enum Tool {
     Replay,
     /// curl.
     Curl,
+    /// openssl, for its `s_client`.
+    Openssl,
     /// The browser of the admin page.
     Chromium,
     /// grpcurl.
@@ -47,6 +49,7 @@ impl Tool {
             Self::Replay => "FLYBALL_TEST_REPLAY",
             Self::Chromium => "FLYBALL_TEST_CHROMIUM",
             Self::Curl => "FLYBALL_TEST_CURL",
+            Self::Openssl => "FLYBALL_TEST_OPENSSL",
             Self::Grpcurl => "FLYBALL_TEST_GRPCURL",
             Self::GoClient => "FLYBALL_TEST_GOCLIENT",
             Self::Python => "FLYBALL_TEST_PYTHON",

@@ -67,6 +67,7 @@ pub static SUITES: &[Suite] = &[
         about: "recorded answers, real clients and real components against the running binary",
         tools: &[
             Tool::Curl,
+            Tool::Openssl,
             Tool::Chromium,
             Tool::Python,
             Tool::Gubernator,

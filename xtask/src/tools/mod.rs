@@ -31,6 +31,8 @@ pub enum Tool {
     H2load,
     /// A plain HTTP client.
     Curl,
+    /// A TLS client that speaks whatever it is told to.
+    Openssl,
     /// The browser that the admin page is shown in.
     Chromium,
     /// An interpreter with grpcio, and client code generated from our own `.proto` files.

@@ -40,6 +40,7 @@ impl Recipe<'_> {
             Tool::Nightly => self.nightly(),
             Tool::H2load => self.apt("h2load", "nghttp2-client", "H2LOAD"),
             Tool::Curl => self.apt("curl", "curl", "CURL"),
+            Tool::Openssl => self.apt("openssl", "openssl", "OPENSSL"),
             Tool::Chromium => self.chromium(),
             Tool::Python => self.python(),
             Tool::Gubernator => self.gubernator(),

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::configs::{provider, versions};
+use super::configs::{plain, provider, versions};
 use super::material::{self, Pair};
 use super::verify::KnownServers;
 use super::{TlsError, TlsSettings};
@@ -67,7 +67,7 @@ impl TlsClient {
             None => builder.with_no_client_auth(),
             Some(pair) => builder
                 .with_client_auth_cert(pair.chain.clone(), pair.key.clone_key())
-                .map_err(|error| TlsError::new(format!("cannot use {}: {error}", pair.origin)))?,
+                .map_err(|error| TlsError::new(format!("cannot use {}: {}", pair.origin, plain(&error))))?,
         };
         config.alpn_protocols = match alpn {
             Alpn::Http2 => vec![b"h2".to_vec()],

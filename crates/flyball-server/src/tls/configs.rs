@@ -143,7 +143,8 @@ fn server(
     Ok(Arc::new(config))
 }
 
-fn plain(error: &rustls::Error) -> String {
+/// What the library refuses, in words.
+pub(super) fn plain(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InconsistentKeys(_) => "they do not belong together".to_owned(),
         error => error.to_string(),

@@ -120,7 +120,7 @@ fn a_node_whose_client_certificate_is_no_good_is_not_let_in() {
     certificates.issue("pair", &["127.31.3.1", "127.31.3.2"], Flaw::None).unwrap();
     let client = Secured::new(&certificates).believing_everybody().showing(&certificates, "good");
     let mode = ("GUBER_TLS_CLIENT_AUTH", "require-and-verify");
-    for (file, expected) in [("expired", "expired"), ("stranger-client", "UnknownCA")] {
+    for file in ["expired", "stranger-client"] {
         let bad = [
             mode,
             ("GUBER_TLS_CLIENT_AUTH_CERT", &*certificates.text(&format!("{file}.pem"))),
@@ -128,7 +128,6 @@ fn a_node_whose_client_certificate_is_no_good_is_not_let_in() {
         ];
         let nodes = two(3, [&with(&certificates, "pair", &bad), &with(&certificates, "pair", &[mode])]);
         refused(&nodes, &client, 0, "authentication handshake failed");
-        let _ = expected;
         forwarded_well(&nodes, &client, 1);
     }
 }
