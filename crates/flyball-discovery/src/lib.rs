@@ -1,8 +1,8 @@
 //! Who are the peers?
 //!
 //! A [`Source`] answers that with full sets of peers, again and again: [`FixedList`] once, [`WatchedFile`] with
-//! every change of a file, [`Dns`] with every change of records, [`Etcd`] with every change of keys,
-//! [`Kubernetes`] with every change of a service. [`Recover`] wraps any of them and keeps the
+//! every change of a file, [`Dns`] with every change of records, [`Etcd`] with every change of keys, [`Gossip`] with all
+//! that nodes tell each other, [`Kubernetes`] with every change of a service. [`Recover`] wraps any of them and keeps the
 //! cluster together while the source fails: it retries, holds the last good set and says how stale it is. A
 //! daemon holds one `Recover` and gives what comes out of it to the node:
 //!
@@ -32,6 +32,8 @@ mod dns;
 mod etcd;
 mod file;
 mod fixed;
+#[cfg(feature = "gossip")]
+mod gossip;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 mod list;
@@ -46,6 +48,8 @@ pub use etcd::{Etcd, EtcdEndpoint, EtcdSettings, EtcdTls, EtcdUser};
 pub use file::{FILE_BYTES_MAX, WatchedFile};
 pub use fixed::{BadList, FixedList};
 pub use flyball_core::cluster::PeerInfo;
+#[cfg(feature = "gossip")]
+pub use gossip::{GOSSIP_PORT, Gossip, GossipSettings, Keyring, SEEDS_MAX, Seeds, Timing};
 #[cfg(feature = "kubernetes")]
 pub use kubernetes::{Kubernetes, KubernetesSettings, KubernetesWatch};
 pub use list::{Fault as PeersFileFault, parse as parse_peers_file};
