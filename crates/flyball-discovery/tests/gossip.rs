@@ -102,7 +102,10 @@ async fn d11_who_finds_nobody_says_so_and_tries_until_somebody_is_there() {
     assert!(timeout(Duration::from_millis(700), b.next()).await.is_err());
     let failing = status.snapshot().failing.unwrap();
     let message = &failing.message;
-    assert!(message.contains("none of 1 known nodes answers") && message.contains(&free.to_string()), "{message}");
+    assert!(
+        message.contains("none of 1 known nodes answers") && message.contains(&free.to_string()),
+        "{message}"
+    );
     assert!(failing.times >= 2, "{failing:?}");
     let (_a, _) = start(GossipSettings { bind: free.to_string(), ..settings("a", &[]) });
     sees(&mut b, &["a", "b"]).await;
@@ -144,8 +147,11 @@ async fn d2_the_switches_of_encryption_do_what_they_say() {
     // On the way to encryption: first all read both, then all write it, then nobody reads anything else.
     let (mut plain, at_plain) = start(settings("plain", &[]));
     sees(&mut plain, &["plain"]).await;
-    let tolerant =
-        GossipSettings { verify_incoming: false, verify_outgoing: false, ..keyed("tolerant", &[at_plain], KEY) };
+    let tolerant = GossipSettings {
+        verify_incoming: false,
+        verify_outgoing: false,
+        ..keyed("tolerant", &[at_plain], KEY)
+    };
     let (mut tolerant, at_tolerant) = start(tolerant);
     sees(&mut tolerant, &["plain", "tolerant"]).await;
     sees(&mut plain, &["plain", "tolerant"]).await;
@@ -163,7 +169,8 @@ async fn garbage_and_silence_do_no_harm() {
     sees(&mut a, &["a"]).await;
     let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     for number in 0..2_000_u32 {
-        let bytes: Vec<u8> = (0..number % 97).map(|place| (number.wrapping_mul(31 + place) >> 3) as u8).collect();
+        let bytes: Vec<u8> =
+            (0..number % 97).map(|place| (number.wrapping_mul(31 + place) >> 3) as u8).collect();
         socket.send_to(&bytes, at_a).await.unwrap();
     }
     // More silent connections than there is place for, and one that asks nonsense and is told so.

@@ -335,9 +335,9 @@ impl Running {
             // Meant for somebody else, or for nobody here.
             Ok(_) => return,
             Err(why) => {
-                return self.notes.warn(Trouble::Stream, || {
-                    format!("a connection from {from} is of no use: {why}")
-                });
+                return self
+                    .notes
+                    .warn(Trouble::Stream, || format!("a connection from {from} is of no use: {why}"));
             }
         };
         let within = self.timing.tcp_timeout;
@@ -366,12 +366,12 @@ impl Running {
         if self.joining.seeds.is_empty() {
             return;
         }
-        let known: BTreeSet<_> =
-            self.swim.addresses().chain([self.address, self.sockets.local()]).collect();
+        let known: BTreeSet<_> = self.swim.addresses().chain([self.address, self.sockets.local()]).collect();
         let (seeds, secrecy) = (self.joining.seeds.clone(), self.secrecy.clone());
         // Whoever has joined has nothing to say to one it does not know but what it says to everybody.
         let question = self.state(!self.joining.joined);
-        self.connections.spawn(async move { Done::Joined(seeds::ask(seeds, known, question, secrecy).await) });
+        self.connections
+            .spawn(async move { Done::Joined(seeds::ask(seeds, known, question, secrecy).await) });
     }
 
     fn joined(&mut self, mut round: Round) {

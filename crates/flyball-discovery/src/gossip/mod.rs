@@ -86,7 +86,10 @@ impl Gossip {
 
 impl fmt::Debug for Gossip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gossip").field("local", &self.local).field("seeds", &self.seeds).finish_non_exhaustive()
+        f.debug_struct("Gossip")
+            .field("local", &self.local)
+            .field("seeds", &self.seeds)
+            .finish_non_exhaustive()
     }
 }
 

@@ -219,7 +219,9 @@ mod tests {
     fn seeds_are_hosts_with_or_without_port_and_name() {
         let seeds = Seeds::parse("10.0.0.1, b:1,node-3/10.0.0.3:7,node-4/c,,[::1]").unwrap();
         assert_eq!(seeds.addresses(7946), ["10.0.0.1:7946", "10.0.0.3:7", "[::1]:7946", "b:1", "c:7946"]);
-        for (text, reason) in [("a b", "no valid host"), ("a:x", "port"), ("n/", "empty"), ("::1", "brackets")] {
+        for (text, reason) in
+            [("a b", "no valid host"), ("a:x", "port"), ("n/", "empty"), ("::1", "brackets")]
+        {
             let error = Seeds::parse(text).unwrap_err();
             assert!(error.contains(reason), "{text}: {error}");
         }

@@ -101,6 +101,9 @@ impl Config {
             let port = kubernetes.pod_port.and_then(|port| u16::try_from(port).ok());
             return own.with_port(port.unwrap_or(own.port));
         }
+        if let Some(member_list) = self.member_list_in_force() {
+            return member_list.advertise_address.clone().unwrap_or_else(usual);
+        }
         usual()
     }
 

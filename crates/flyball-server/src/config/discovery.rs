@@ -1,18 +1,20 @@
 //! How peers are found: the values, how they fit together, and the source that they make.
 //!
-//! One source at a time. The type may be named; a list or a file of peers implies theirs. Names for DNS imply
+//! One source at a time. The type may be named; a list or a file of peers implies theirs, and so does anything about
+//! gossip. Names for DNS imply
 //! nothing, as with the original: they are often in an environment that many programs share. What nobody looks at
 //! is reported all the same, since somebody who configured peers and gets a cluster of one has to be told.
 
 use std::net::IpAddr;
 
 use flyball_discovery::{
-    Dns, DnsName, DnsServers, DnsSettings, Etcd, FixedList, Kubernetes, NAMES_MAX, Source, SourceError,
-    WatchedFile, absolute, canonical_address,
+    Dns, DnsName, DnsServers, DnsSettings, Etcd, FixedList, Gossip, Kubernetes, NAMES_MAX, Source,
+    SourceError, WatchedFile, absolute, canonical_address,
 };
 
 use super::choices::PeerDiscovery;
 use super::error::Warning;
+use super::memberlist;
 use super::raw::Raw;
 use super::values::{HostPort, Value, items};
 use super::{Config, Discovery};
@@ -73,12 +75,13 @@ impl Value for DnsNames {
 }
 
 impl Discovery {
-    /// The type in force: as named, or as a list or a file of peers implies.
+    /// The type in force: as named, or as a list or a file of peers implies, or anything about gossip.
     pub fn in_force(&self) -> PeerDiscovery {
         match (self.kind, &self.peers, &self.file) {
             (Some(kind), ..) => kind,
             (None, Some(_), _) => PeerDiscovery::Static,
             (None, None, Some(_)) => PeerDiscovery::File,
+            (None, None, None) if self.member_list.is_given() => PeerDiscovery::MemberList,
             (None, None, None) => PeerDiscovery::None,
         }
     }
@@ -109,7 +112,8 @@ impl Config {
             })?)),
             (PeerDiscovery::Etcd, ..) => Some(Box::new(Etcd::new(self.etcd_settings(own))?)),
             (PeerDiscovery::Kubernetes, ..) => Some(Box::new(Kubernetes::new(self.kubernetes_settings(own)))),
-            // What is missing or not available was refused.
+            (PeerDiscovery::MemberList, ..) => Some(Box::new(Gossip::new(self.gossip_settings(own))?)),
+            // What is missing was refused.
             _ => None,
         })
     }
@@ -151,15 +155,10 @@ pub(super) fn check(
 ) {
     let kind = config.discovery.in_force();
     let chosen = match kind {
-        PeerDiscovery::None | PeerDiscovery::Etcd | PeerDiscovery::Kubernetes => None,
         PeerDiscovery::Static | PeerDiscovery::File | PeerDiscovery::Dns => {
             SOURCES.into_iter().find(|(_, its)| *its == kind).map(|(name, _)| name)
         }
-        PeerDiscovery::MemberList => {
-            let advice = "this kind of discovery is not available in this version; expected static, file, dns, \
-                          etcd, k8s or none";
-            return report("discovery.type", advice.to_owned());
-        }
+        _ => None,
     };
     if let Some(name) = chosen
         && raw.given_by_name(name).is_none()
@@ -191,6 +190,7 @@ pub(super) fn check(
             ),
         }
     }
+    memberlist::check(config, raw, &mut report, warnings);
     match kind {
         PeerDiscovery::Static => own_address_is_listed(config, raw, warnings),
         PeerDiscovery::Dns => dns(config, raw, report, warnings),

@@ -28,34 +28,18 @@ fn is_secret(variable: &str) -> bool {
 }
 
 /// In the order of the reference page.
-pub(super) const FEATURES: [Feature; 2] = [
-    feature(
-        "member-list discovery",
-        "GUBER_MEMBERLIST_",
-        &[
-            "GUBER_MEMBERLIST_ADDRESS",
-            "GUBER_MEMBERLIST_ADVERTISE_ADDRESS",
-            "GUBER_MEMBERLIST_BIND_ADDRESS",
-            "GUBER_MEMBERLIST_GOSSIP_VERIFY_INCOMING",
-            "GUBER_MEMBERLIST_GOSSIP_VERIFY_OUTGOING",
-            "GUBER_MEMBERLIST_KNOWN_NODES",
-            "GUBER_MEMBERLIST_NODE_NAME",
-            "GUBER_MEMBERLIST_SECRET_KEYS",
-        ],
-    ),
-    feature(
-        "TLS to the collector of traces",
+pub(super) const FEATURES: [Feature; 1] = [feature(
+    "TLS to the collector of traces",
+    "OTEL_EXPORTER_OTLP_CERTIFICATE",
+    &[
         "OTEL_EXPORTER_OTLP_CERTIFICATE",
-        &[
-            "OTEL_EXPORTER_OTLP_CERTIFICATE",
-            "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
-            "OTEL_EXPORTER_OTLP_CLIENT_KEY",
-            "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
-            "OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE",
-            "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY",
-        ],
-    ),
-];
+        "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+        "OTEL_EXPORTER_OTLP_CLIENT_KEY",
+        "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
+        "OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE",
+        "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY",
+    ],
+)];
 
 /// The feature a variable belongs to.
 fn owner(variable: &str) -> Option<&'static Feature> {

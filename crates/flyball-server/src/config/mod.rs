@@ -39,6 +39,8 @@ mod kubernetes;
 mod kubernetes_rows;
 mod later;
 mod load;
+mod memberlist;
+mod memberlist_rows;
 mod otel;
 mod otel_rows;
 mod peer_rows;
@@ -69,6 +71,7 @@ pub use etcd::{Etcd, EtcdEndpoints};
 pub use flyball_core::Semantics;
 pub use kubernetes::{Kubernetes, WatchMechanism};
 pub use load::{FILE_BYTES_MAX, Loaded, from_strings, load, read_file};
+pub use memberlist::{KnownNodes, MemberList, SecretKeys};
 pub use otel::{Compression, Otel, OtlpExporter, OtlpProtocol, Pairs, Sampler, SpanLimits};
 pub use raw::{Effective, Origin, SourceFile, Strings};
 pub use reference::{example_conf, example_toml, reference_page};
@@ -270,6 +273,8 @@ pub struct Discovery {
     pub etcd: Etcd,
     /// By the Kubernetes API.
     pub kubernetes: Kubernetes,
+    /// By gossip.
+    pub member_list: MemberList,
 }
 
 /// Which of our own spans are made.

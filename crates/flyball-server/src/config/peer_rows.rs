@@ -51,10 +51,13 @@ pub(super) const ROWS: [Setting; 20] = [
         &["GUBER_PEER_DISCOVERY_TYPE"],
         field!(discovery.kind),
         "How peers are found: `static` by the list `discovery.peers`, `file` by the file `discovery.file`, `dns` by \
-         the names `discovery.dns_fqdn`, `etcd` by keys in etcd, `k8s` by the Kubernetes API, `none` not at all. The \
-         other word is known and refused in this version.",
+         the names `discovery.dns_fqdn`, `member-list` by gossip, `etcd` by keys in etcd, `k8s` by the Kubernetes API, \
+         `none` not at all.",
     )
-    .without("`static` with a list of peers, `file` with a file of them, else a cluster of one")
+    .without(
+        "`static` with a list of peers, `file` with a file of them, `member-list` with any setting of \
+         `discovery.memberlist`, else a cluster of one",
+    )
     .flag("peer-discovery-type"),
     Setting::new(
         Cluster,

@@ -5,7 +5,7 @@
 
 use super::error::without_credentials;
 use super::values::Value;
-use super::{Config, etcd_rows, kubernetes_rows, otel_rows, peer_rows, rows, tls_rows};
+use super::{Config, etcd_rows, kubernetes_rows, memberlist_rows, otel_rows, peer_rows, rows, tls_rows};
 
 /// A setting.
 #[derive(Clone, Copy, Debug)]
@@ -210,9 +210,10 @@ impl Setting {
 }
 
 /// All settings in the order of the reference page, in the parts they are written in; `all` joins them.
-pub const SETTINGS: [&[Setting]; 6] = [
+pub const SETTINGS: [&[Setting]; 7] = [
     &rows::ROWS,
     &peer_rows::ROWS,
+    &memberlist_rows::ROWS,
     &etcd_rows::ROWS,
     &kubernetes_rows::ROWS,
     &tls_rows::ROWS,

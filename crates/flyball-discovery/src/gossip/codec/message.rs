@@ -3,9 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::kind;
-use super::msgpack::{
-    Fault, Reader, write_bytes, write_flag, write_map, write_nil, write_number, write_raw,
-};
+use super::msgpack::{Fault, Reader, write_bytes, write_flag, write_map, write_nil, write_number, write_raw};
 
 /// Longest name of a node, in bytes. The longest that fits into one packet together with the longest metadata, and
 /// twice what DNS allows.
@@ -419,7 +417,8 @@ fn write_ip(out: &mut Vec<u8>, key: &str, ip: IpAddr) {
 
 /// An address that a packet can go to.
 fn socket(ip: Option<IpAddr>, port: u16) -> Option<SocketAddr> {
-    ip.filter(|ip| port != 0 && !ip.is_unspecified() && !ip.is_multicast()).map(|ip| SocketAddr::new(ip, port))
+    ip.filter(|ip| port != 0 && !ip.is_unspecified() && !ip.is_multicast())
+        .map(|ip| SocketAddr::new(ip, port))
 }
 
 fn source_entries(source: Option<SocketAddr>) -> u32 {

@@ -76,7 +76,9 @@ impl<'a> Reader<'a> {
             return Ok(&[]);
         }
         let length = match self.peek()? {
-            Marker::Bin8 | Marker::Bin16 | Marker::Bin32 => decode::read_bin_len(&mut self.0).map_err(short)?,
+            Marker::Bin8 | Marker::Bin16 | Marker::Bin32 => {
+                decode::read_bin_len(&mut self.0).map_err(short)?
+            }
             Marker::FixStr(_) | Marker::Str8 | Marker::Str16 | Marker::Str32 => {
                 decode::read_str_len(&mut self.0).map_err(short)?
             }

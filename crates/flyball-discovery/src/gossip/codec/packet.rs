@@ -105,7 +105,8 @@ pub(crate) fn wrap(parts: &[Vec<u8>], checksum: bool) -> Vec<u8> {
 fn compound(parts: &[Vec<u8>]) -> Vec<u8> {
     let mut out = vec![kind::COMPOUND, u8::try_from(parts.len()).expect("packets have at most 255 parts")];
     for part in parts {
-        let length = u16::try_from(part.len()).expect("parts fit into packets, which are shorter than 64 KiB");
+        let length =
+            u16::try_from(part.len()).expect("parts fit into packets, which are shorter than 64 KiB");
         out.extend(length.to_be_bytes());
     }
     parts.iter().for_each(|part| out.extend(part));

@@ -22,8 +22,13 @@ const SEALED_HEAD: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StreamMessage {
     Ping(Ping),
-    Ack { seq: u32 },
-    State { join: bool, records: Vec<Record> },
+    Ack {
+        seq: u32,
+    },
+    State {
+        join: bool,
+        records: Vec<Record>,
+    },
     Error(String),
     /// Something that means nothing to us.
     Other(u8),

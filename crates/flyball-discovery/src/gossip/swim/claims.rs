@@ -35,7 +35,8 @@ impl Swim {
         self.suspicions.remove(&node);
         let was_there = before.as_ref().is_some_and(Member::is_there);
         let says_the_same = before.as_ref().is_some_and(|before| before.meta == meta);
-        let since = before.as_ref().filter(|before| before.state == State::Alive).map_or(now, |before| before.since);
+        let since =
+            before.as_ref().filter(|before| before.state == State::Alive).map_or(now, |before| before.since);
         let is_new = before.is_none();
         let mut peer = before.and_then(|before| before.peer);
         if !(was_there && says_the_same) {

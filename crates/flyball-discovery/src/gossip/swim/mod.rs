@@ -78,23 +78,48 @@ pub(crate) enum Output {
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    Joined { node: String, address: SocketAddr },
-    Updated { node: String },
-    Left { node: String },
-    Suspected { node: String, by: String },
-    Died { node: String },
+    Joined {
+        node: String,
+        address: SocketAddr,
+    },
+    Updated {
+        node: String,
+    },
+    Left {
+        node: String,
+    },
+    Suspected {
+        node: String,
+        by: String,
+    },
+    Died {
+        node: String,
+    },
     /// This node was called suspect or dead, and said otherwise.
     Refuted,
     /// Two nodes have one name.
-    Conflict { node: String, known: SocketAddr, claimed: SocketAddr },
+    Conflict {
+        node: String,
+        known: SocketAddr,
+        claimed: SocketAddr,
+    },
     /// A node does not say which peer it is, or not properly.
-    BadMeta { node: String, why: String },
+    BadMeta {
+        node: String,
+        why: String,
+    },
     /// No more nodes are taken in.
-    Full { node: String },
+    Full {
+        node: String,
+    },
     /// A node answers over TCP only.
-    StreamOnly { node: String },
+    StreamOnly {
+        node: String,
+    },
     /// This node did not run for a while.
-    Stalled { lasted: Duration },
+    Stalled {
+        lasted: Duration,
+    },
 }
 
 /// See [the module](self).
@@ -205,7 +230,8 @@ impl Swim {
         let probe = self.probe.as_ref().and_then(Probe::timeout);
         let suspicions = self.suspicions.values().map(Suspicion::deadline);
         let farewell = self.farewell.as_ref().and_then(Farewell::timeout);
-        let all = timers.into_iter().chain(probe).chain(suspicions).chain(self.relays.timeout()).chain(farewell);
+        let all =
+            timers.into_iter().chain(probe).chain(suspicions).chain(self.relays.timeout()).chain(farewell);
         all.min().unwrap_or(self.next_gossip)
     }
 

@@ -165,9 +165,8 @@ impl Swim {
         let (node, seq) = (probe.node.clone(), probe.seq);
         let Some(target) = self.members.get(&node) else { return };
         let (address, versions) = (target.address, target.versions);
-        let helpers = self.pick(self.timing.indirect_checks, |name, member| {
-            member.state == State::Alive && name != node
-        });
+        let helpers = self
+            .pick(self.timing.indirect_checks, |name, member| member.state == State::Alive && name != node);
         let mut nacks_expected = 0;
         for (_, to, versions) in helpers {
             let nack = versions.most() >= NACK;

@@ -85,6 +85,57 @@ const ROWS: &[Row] = &[
     ("cluster.peer_secret", "xyzzy", |c| c.cluster.peer_secret.as_deref() == Some("xyzzy"), "a b"),
     ("cluster.peer_connections", "4", |c| c.cluster.peer_connections == 4, "65"),
     (
+        "discovery.memberlist.known_nodes",
+        "10.0.0.1,node-2/b:7",
+        |c| {
+            c.discovery.in_force() == PeerDiscovery::MemberList
+                && c.discovery.member_list.known_nodes.is_some()
+        },
+        "a:x",
+    ),
+    (
+        "discovery.memberlist.bind_address",
+        "127.0.0.2:7947",
+        |c| c.discovery.member_list.bind_address.as_ref().is_some_and(|address| address.port == 7_947),
+        "7946",
+    ),
+    (
+        "discovery.memberlist.address",
+        "10.0.0.1:7946",
+        |c| c.discovery.member_list.address.as_ref().is_some_and(|address| address.host == "10.0.0.1"),
+        "10.0.0.1",
+    ),
+    (
+        "discovery.memberlist.advertise_address",
+        "10.0.0.1:81",
+        |c| c.advertise_address(1_051).port == 81,
+        "10.0.0.1:",
+    ),
+    (
+        "discovery.memberlist.node_name",
+        "blue",
+        |c| c.discovery.member_list.node_name.as_deref() == Some("blue"),
+        "b\u{7}",
+    ),
+    (
+        "discovery.memberlist.secret_keys",
+        "MDEyMzQ1Njc4OWFiY2RlZg==",
+        |c| c.discovery.member_list.secret_keys.is_some(),
+        "short",
+    ),
+    (
+        "discovery.memberlist.verify_incoming",
+        "false",
+        |c| c.discovery.member_list.verify_incoming == Some(false),
+        "off",
+    ),
+    (
+        "discovery.memberlist.verify_outgoing",
+        "0",
+        |c| c.discovery.member_list.verify_outgoing == Some(false),
+        "no",
+    ),
+    (
         "discovery.etcd.endpoints",
         "a, https://[::1]:1",
         |c| c.discovery.etcd.endpoints.0.len() == 2 && c.discovery.etcd.endpoints.0[1].secure() == Some(true),
@@ -240,10 +291,10 @@ fn all_settings_are_here() {
     assert_eq!(here, all);
 }
 
-/// What else has to be given for a setting to be right. With TLS there is a certificate.
+/// What else has to be given for a setting to be right. With TLS there is a certificate, with gossip somebody to join.
 fn companions(name: &str) -> &'static [(&'static str, &'static str)] {
     match name {
-        "tls.auto" | "tls.reload_interval" => &[],
+        "discovery.memberlist.known_nodes" | "tls.auto" | "tls.reload_interval" => &[],
         "tls.cert" => &[("tls.key", "/k")],
         "tls.key" => &[("tls.cert", "/c")],
         "tls.ca_key" => &[("tls.ca", "/ca"), ("tls.auto", "true")],
@@ -251,6 +302,7 @@ fn companions(name: &str) -> &'static [(&'static str, &'static str)] {
         "tls.client_auth_cert" => &[("tls.client_auth_key", "/k"), ("tls.auto", "true")],
         "tls.client_auth_key" => &[("tls.client_auth_cert", "/c"), ("tls.auto", "true")],
         _ if name.starts_with("tls.") => &[("tls.auto", "true")],
+        _ if name.starts_with("discovery.memberlist.") => &[("discovery.memberlist.known_nodes", "10.0.0.1")],
         _ => &[],
     }
 }

@@ -55,21 +55,6 @@ fn the_originals_own_words() {
 }
 
 #[test]
-fn discovery_that_comes_later_is_refused() {
-    for kind in ["member-list"] {
-        let shown = wrong(&env(&[("GUBER_PEER_DISCOVERY_TYPE", kind)]));
-        assert_eq!(
-            shown,
-            [format!(
-                "GUBER_PEER_DISCOVERY_TYPE='{kind}' (environment): this kind of discovery is not available in \
-                 this version; expected static, file, dns, etcd, k8s or none"
-            )]
-        );
-    }
-    assert!(config(&[("GUBER_PEER_DISCOVERY_TYPE", "none")]).discovery.kind.is_some());
-}
-
-#[test]
 fn every_variable_of_a_later_feature_is_refused_unless_empty() {
     for name in later::names() {
         let shown = wrong(&env(&[(name, "x")]));
@@ -77,10 +62,6 @@ fn every_variable_of_a_later_feature_is_refused_unless_empty() {
         assert!(shown[0].contains("is not available in this version; unset the variable"), "{}", shown[0]);
         assert_eq!(ok(&env(&[(name, "")])).config, Config::default());
         assert!(warnings(&env(&[(name, "")])).is_empty());
-    }
-    // By prefix, as the original reads them; its sample file misspells one.
-    for name in ["GUBER_MEMBERLIST_X"] {
-        assert_eq!(wrong(&env(&[(name, "1")])).len(), 1);
     }
     // Others' names, and those that only count in etcd mode.
     assert_eq!(warnings(&env(&[("ETCD3_USER", "x"), ("KUBERNETES_SERVICE_HOST", "x")])), [""; 0]);
@@ -97,6 +78,10 @@ fn secrets_are_never_shown() {
             assert!(!format!("{:?}", wrong(&strings)).contains("hunter2"), "{name}");
         }
     }
+    let key = ("GUBER_MEMBERLIST_SECRET_KEYS", "MDEyMzQ1Njc4OWFiY2RlZg==");
+    let loaded = ok(&env(&[key, ("GUBER_MEMBERLIST_KNOWN_NODES", "a")]));
+    assert!(!format!("{loaded:?} {:?}", loaded.effective()).contains(key.1));
+    {}
     let url = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://me:hunter2@c:1/x@y");
     assert_eq!(
         wrong(&env(&[url])),

@@ -7,6 +7,7 @@ mod etcd;
 mod every_setting;
 mod files;
 mod kubernetes;
+mod memberlist;
 mod mistakes;
 mod precedence;
 mod properties;

@@ -6,7 +6,9 @@ use crate::gossip::codec::lzw;
 use crate::gossip::codec::message::{Claim, Message, State};
 use crate::gossip::codec::msgpack::Fault;
 use crate::gossip::codec::packet::{unwrap, wrap};
-use crate::gossip::codec::stream::{RECORDS_MAX, STREAM_MAX, Secrecy, StreamMessage, StreamReader, encode_state};
+use crate::gossip::codec::stream::{
+    RECORDS_MAX, STREAM_MAX, Secrecy, StreamMessage, StreamReader, encode_state,
+};
 
 /// A map of a message, written by hand.
 fn body(kind: u8, rest: &[u8]) -> Vec<u8> {
@@ -114,7 +116,10 @@ fn streams_do_not_believe_lengths() {
     };
     assert_eq!(feed(&claims(RECORDS_MAX)), Ok(None));
     assert_eq!(feed(&claims(RECORDS_MAX + 1)), Err(Fault::Bad("the state has too many nodes")));
-    assert_eq!(feed(&[6, 0x81, 0xa5, b'N', b'o', b'd', b'e', b's', 0xff]), Err(Fault::Bad("a number is out of range")));
+    assert_eq!(
+        feed(&[6, 0x81, 0xa5, b'N', b'o', b'd', b'e', b's', 0xff]),
+        Err(Fault::Bad("a number is out of range"))
+    );
     assert_eq!(feed(&vec![6; STREAM_MAX + 1]), Err(Fault::Bad("the message is too long")));
     // A compressed state that ends too soon will not be longer by waiting.
     assert_eq!(feed(&lzw::wrap(&claims(1))), Err(Fault::Bad("it ends too soon")));
@@ -130,7 +135,9 @@ fn a_user_s_state_is_read_and_nodes_without_address_are_left_out() {
     let mut reader = StreamReader::default();
     assert_eq!(reader.feed(&bytes, &secrecy), Ok(None));
     assert_eq!(reader.feed(b"ab", &secrecy), Ok(None));
-    let Ok(Some(StreamMessage::State { join: false, records })) = reader.feed(b"c", &secrecy) else { panic!() };
+    let Ok(Some(StreamMessage::State { join: false, records })) = reader.feed(b"c", &secrecy) else {
+        panic!()
+    };
     assert_eq!(records.len(), 1);
     assert_eq!((records[0].name.as_str(), records[0].state), ("b", State::Dead));
     assert!(encode_state(false, &records).len() > 20);

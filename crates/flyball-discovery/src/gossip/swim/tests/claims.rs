@@ -271,7 +271,9 @@ fn only_who_is_meant_answers() {
     let mut answer = |ping| {
         net.swim(0).handle_message(ping, address(200), now);
         match net.swim(0).poll_output() {
-            Some(Output::Packet { to, parts, .. }) => Some((to, Message::decode(&parts[0]).unwrap().unwrap())),
+            Some(Output::Packet { to, parts, .. }) => {
+                Some((to, Message::decode(&parts[0]).unwrap().unwrap()))
+            }
             _ => None,
         }
     };

@@ -121,7 +121,12 @@ fn two_that_do_not_reach_each_other_do_not_accuse_each_other_while_others_reach_
     let mut net = Net::joined(5, 9);
     net.cut(&[0], &[1]);
     net.run(S(1_200));
-    assert_eq!(net.count(|_, event| died(event) || matches!(event, Event::Suspected { .. })), 0, "{:?}", net.log);
+    assert_eq!(
+        net.count(|_, event| died(event) || matches!(event, Event::Suspected { .. })),
+        0,
+        "{:?}",
+        net.log
+    );
 }
 
 #[test]
@@ -164,7 +169,9 @@ fn a_node_that_hardly_ever_runs_accuses_nobody() {
             net.thaw(0);
             net.run(MS(30));
         }
-        let accuses = |number, event: &Event| number == 0 && matches!(event, Event::Suspected { by, .. } if *by == name(0));
+        let accuses = |number, event: &Event| {
+            number == 0 && matches!(event, Event::Suspected { by, .. } if *by == name(0))
+        };
         assert_eq!(net.count(accuses), 0, "pauses of {pause:?}: {:?}", net.log);
         // Others are right not to rely on it when it is away for long, but nobody else is ever held to be dead.
         let kills = |_, event: &Event| matches!(event, Event::Died { node } if *node != name(0));
@@ -183,7 +190,8 @@ fn a_node_that_was_frozen_for_long_comes_back_and_blames_nobody() {
         net.thaw(0);
         net.until(S(10), |net| net.agree(&all(5)));
         net.run(S(60));
-        let blames = |event: &Event| died(event) || matches!(event, Event::Suspected { node, .. } if *node != name(0));
+        let blames =
+            |event: &Event| died(event) || matches!(event, Event::Suspected { node, .. } if *node != name(0));
         assert_eq!(net.log[before..].iter().filter(|(_, _, event)| blames(event)).count(), 0);
         assert!(net.agree(&all(5)));
     }
