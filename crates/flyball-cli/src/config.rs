@@ -6,7 +6,7 @@ use flyball_server::config::{self, ConfigError, Effective, HostFacts, Loaded, Pi
 use serde_json::json;
 
 use crate::exit::Exit;
-use crate::output;
+use crate::{from_env, output};
 
 /// Show the settings `serve` would run with, and where each comes from
 ///
@@ -18,6 +18,13 @@ pub(crate) struct Args {
     /// Only say whether the configuration is valid; all mistakes are listed
     #[arg(long)]
     validate: bool,
+    /// Say what the environment of a running Gubernator means here, variable by variable
+    ///
+    /// Each variable that is set, what it does, the value in force, and where flyball does something else; then the
+    /// defaults that differ, and the same settings as TOML. With --config also the original's file of NAME=value
+    /// lines.
+    #[arg(long, conflicts_with = "validate")]
+    from_env: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -29,11 +36,14 @@ const HELP: &str = "\
 Examples:
   flyball config
   flyball config --validate --config /etc/gubernator.conf
+  flyball config --from-env --config /etc/gubernator.conf
   flyball config --json | jq '.settings[] | select(.origin != \"default\")'
 
 JSON: settings [{name, variable, value, origin}], warnings [text], and problems
 [{name, value, origin, advice}]. With problems there are no settings. An empty value is none, or is
 chosen at start.
+With --from-env: variables [{name, value, origin, setting, meaning, in_force, original_default, differs,
+refused}], defaults [{name, original, differs}], warnings and problems [text], and toml.
 
 Exit codes:
   0  valid, perhaps with warnings
@@ -44,6 +54,9 @@ Environment:
   every setting has a variable; docs/configuration.md names them";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if args.from_env {
+        return from_env::run(&args.settings, args.json);
+    }
     let loaded = config::load(&args.settings, std::env::vars_os(), config::read_file);
     if args.json {
         output::line(&json(&loaded, args.validate).to_string())?;

@@ -12,6 +12,7 @@ mod completions;
 mod config;
 mod exit;
 mod fetch;
+mod from_env;
 mod healthcheck;
 mod human;
 mod limit;

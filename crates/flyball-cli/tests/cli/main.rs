@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod cluster;
 mod command_line;
+mod from_env;
 mod healthcheck;
 mod peers;
 mod reference;

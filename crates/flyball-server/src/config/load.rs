@@ -53,7 +53,27 @@ pub fn from_strings(strings: &Strings) -> Result<Loaded, ConfigError> {
 }
 
 /// The same, after some problems were already met.
-fn judge(strings: &Strings, mut problems: Vec<Problem>) -> Result<Loaded, ConfigError> {
+fn judge(strings: &Strings, problems: Vec<Problem>) -> Result<Loaded, ConfigError> {
+    let Judged { config, origins, warnings, problems } = judged(strings, problems);
+    if problems.is_empty() {
+        Ok(Loaded { config, warnings, origins })
+    } else {
+        Err(ConfigError::new(problems))
+    }
+}
+
+/// A configuration with everything there is to say about it. With problems it is what the other values make.
+#[derive(Debug)]
+pub(super) struct Judged {
+    pub(super) config: Config,
+    /// In the order of the table.
+    pub(super) origins: Vec<Origin>,
+    pub(super) warnings: Vec<Warning>,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Reads every setting, and finds everything that is wrong, beside the problems that were already met.
+pub(super) fn judged(strings: &Strings, mut problems: Vec<Problem>) -> Judged {
     let raw = Raw::collect(strings, &mut problems);
     let mut config = Config::default();
     let mut scratch = config.clone();
@@ -76,11 +96,7 @@ fn judge(strings: &Strings, mut problems: Vec<Problem>) -> Result<Loaded, Config
     later::refuse(&raw, &mut problems);
     let mut warnings = unknown::variables(&raw);
     check::check(&mut config, &raw, strings, &mut problems, &mut warnings);
-    if problems.is_empty() {
-        Ok(Loaded { config, warnings, origins })
-    } else {
-        Err(ConfigError::new(problems))
-    }
+    Judged { config, origins, warnings, problems }
 }
 
 /// Gathers the strings and makes the configuration. The only impure thing here is `read_file`.
@@ -89,8 +105,18 @@ fn judge(strings: &Strings, mut problems: Vec<Problem>) -> Result<Loaded, Config
 pub fn load(
     args: &ServeArgs,
     env: impl IntoIterator<Item = (OsString, OsString)>,
-    mut read_file: impl FnMut(&Path) -> io::Result<Vec<u8>>,
+    read_file: impl FnMut(&Path) -> io::Result<Vec<u8>>,
 ) -> Result<Loaded, ConfigError> {
+    let (strings, problems) = gather(args, env, read_file);
+    judge(&strings, problems)
+}
+
+/// What the machine says, for [`load`] and for [`super::report`]; with what could not be read at all.
+pub(super) fn gather(
+    args: &ServeArgs,
+    env: impl IntoIterator<Item = (OsString, OsString)>,
+    mut read_file: impl FnMut(&Path) -> io::Result<Vec<u8>>,
+) -> (Strings, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut strings =
         Strings { flags: args.flags.clone(), zones: jiff::tz::db().clone(), ..Strings::default() };
@@ -124,7 +150,7 @@ pub fn load(
             }
         }
     }
-    judge(&strings, problems)
+    (strings, problems)
 }
 
 /// Reads a configuration file, but not much more than [`FILE_BYTES_MAX`] of it. For [`load`].

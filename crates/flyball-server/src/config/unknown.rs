@@ -38,7 +38,7 @@ fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a s
 
 /// Names in our prefix that are set by others: the variables Kubernetes makes for a service called `flyball`
 /// or `guber`, and the test suite's own.
-fn is_foreign(name: &str) -> bool {
+pub(super) fn is_foreign(name: &str) -> bool {
     ["FLYBALL_", "GUBER_"]
         .iter()
         .filter_map(|prefix| name.strip_prefix(prefix))
