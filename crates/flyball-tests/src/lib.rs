@@ -11,6 +11,7 @@ pub mod binary;
 pub mod certificates;
 pub mod cluster;
 pub mod conformance;
+pub mod deploy;
 pub mod etcd;
 pub mod http;
 pub mod in_process;

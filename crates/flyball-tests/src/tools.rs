@@ -39,6 +39,16 @@ pub enum Tool {
     KubeApiserver,
     /// The original's load tool, v2.21.0.
     GubernatorCli,
+    /// Helm.
+    Helm,
+    /// Prometheus.
+    Prometheus,
+    /// Its tool for rules.
+    Promtool,
+    /// systemd's tool for units.
+    SystemdAnalyze,
+    /// The Go program in `tools/go/deploy`, which has the parsers of container tools.
+    DeployCheck,
 }
 
 impl Tool {
@@ -61,6 +71,11 @@ impl Tool {
             Self::EtcdOld => "FLYBALL_TEST_ETCD_OLD",
             Self::KubeApiserver => "FLYBALL_TEST_KUBE_APISERVER",
             Self::GubernatorCli => "FLYBALL_TEST_GUBERNATOR_CLI",
+            Self::Helm => "FLYBALL_TEST_HELM",
+            Self::Prometheus => "FLYBALL_TEST_PROMETHEUS",
+            Self::Promtool => "FLYBALL_TEST_PROMTOOL",
+            Self::SystemdAnalyze => "FLYBALL_TEST_SYSTEMD_ANALYZE",
+            Self::DeployCheck => "FLYBALL_TEST_DEPLOYCHECK",
         }
     }
 

@@ -81,6 +81,12 @@ pub static SUITES: &[Suite] = &[
         run: real,
     },
     Suite {
+        name: "deploy",
+        about: "what deploys a node, each by its own tool: chart, units, container files, rules, dashboard",
+        tools: &[Tool::Prometheus, Tool::Systemd, Tool::DeployCheck, Tool::Helm],
+        run: deploy,
+    },
+    Suite {
         name: "fuzz",
         about: "each fuzz target for a minute",
         tools: &[Tool::Nightly, Tool::CargoFuzz],
@@ -146,20 +152,26 @@ fn docs(_: &Toolbox) -> Result<()> {
 
 fn real(toolbox: &Toolbox) -> Result<()> {
     // All but those that a suite of their own has: cargo has no way to say "but".
-    real_tests(toolbox, "real", |name| name != "real_kubernetes")
+    let targets = real_targets()?.into_iter().filter(|name| name != "real_kubernetes").collect::<Vec<_>>();
+    with_tools(toolbox, "real", &targets)
+}
+
+fn deploy(toolbox: &Toolbox) -> Result<()> {
+    with_tools(toolbox, "deploy", &["deploy_tools"])
 }
 
 fn kubernetes(toolbox: &Toolbox) -> Result<()> {
-    real_tests(toolbox, "kubernetes", |name| name == "real_kubernetes")
+    with_tools(toolbox, "kubernetes", &["real_kubernetes"])
 }
 
-fn real_tests(toolbox: &Toolbox, suite: &str, wanted: impl Fn(&str) -> bool) -> Result<()> {
+/// Runs the tests of these targets, told where the daemon and the tools of the suite are.
+fn with_tools(toolbox: &Toolbox, suite: &str, targets: &[impl AsRef<str>]) -> Result<()> {
     let flyball = built_flyball()?;
     let mut command = cargo(["test", "--no-fail-fast"]);
     // With the workspace and not alone: the same features of the dependencies, so nothing is built twice.
     command.args(WITH_REAL);
-    for name in real_targets()?.iter().filter(|name| wanted(name)) {
-        command.args(["--test", name]);
+    for target in targets {
+        command.args(["--test", target.as_ref()]);
     }
     command.env("FLYBALL_TEST_FLYBALL", flyball);
     command.env("FLYBALL_TEST_REPLAY", root().join("crates/flyball-tests/testdata/conformance/replay"));

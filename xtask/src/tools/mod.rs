@@ -53,6 +53,14 @@ pub enum Tool {
     GoClient,
     /// A trace collector that answers questions.
     Jaeger,
+    /// Reads charts.
+    Helm,
+    /// Scrapes nodes, and checks rules.
+    Prometheus,
+    /// Reads units.
+    Systemd,
+    /// A small program on the parsers of container tools that need a daemon.
+    DeployCheck,
 }
 
 /// What an installed tool offers: paths by the name that tests know them under, `FLYBALL_TEST_<NAME>`.

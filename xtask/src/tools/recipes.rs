@@ -12,6 +12,7 @@ use crate::process::{Background, capture, find_on_path, root, run_quiet_ok};
 const CARGO_DENY: &str = "0.20.2";
 const CARGO_FUZZ: &str = "0.13.2";
 const GRPCURL: &str = "1.9.4";
+const HELM: &str = "3.22.0";
 /// The release that the wire, the algorithms and all recorded answers follow.
 const GUBERNATOR: &str = "2.21.0";
 /// A release that clusters still run, which knows neither `max_wait` nor calendar weeks.
@@ -57,6 +58,14 @@ impl Recipe<'_> {
             ),
             Tool::Grpcurl => self.grpcurl(),
             Tool::GoClient => self.go_module("client", &[(".", "goclient", "GOCLIENT")], ""),
+            Tool::Helm => self.helm(),
+            Tool::Prometheus => {
+                let mut paths = self.apt("promtool", "prometheus", "PROMTOOL")?;
+                paths.append(&mut self.apt("prometheus", "prometheus", "PROMETHEUS")?);
+                Ok(paths)
+            }
+            Tool::Systemd => self.apt("systemd-analyze", "systemd", "SYSTEMD_ANALYZE"),
+            Tool::DeployCheck => self.go_module("deploy", &[(".", "deploycheck", "DEPLOYCHECK")], ""),
             Tool::Jaeger => {
                 let package = "github.com/jaegertracing/jaeger/cmd/jaeger";
                 self.go_module("jaeger", &[(package, "jaeger", "JAEGER")], "")
@@ -152,6 +161,14 @@ impl Recipe<'_> {
             self.run(go()?.args(["install", &package]).env("GOBIN", fresh.join("bin")))
         })?;
         one("GRPCURL", folder.join("bin/grpcurl"))
+    }
+
+    fn helm(&self) -> Result<Paths> {
+        let folder = kept(self.cache, &format!("helm-{HELM}"), |fresh| {
+            let package = format!("helm.sh/helm/v3/cmd/helm@v{HELM}");
+            self.run(go()?.args(["install", &package]).env("GOBIN", fresh.join("bin")))
+        })?;
+        one("HELM", folder.join("bin/helm"))
     }
 
     /// Builds packages of the pinned module `tools/go/<module>`, anew when the module changes. Each is given with the
