@@ -144,9 +144,7 @@ impl Node {
 
     /// Who owns these keys by its word.
     pub(crate) fn owners(&self, keys: &[String]) -> Vec<String> {
-        let item = |key: &String| {
-            json!({ "name": "memberlist", "unique_key": key, "hits": 0, "limit": 9, "duration": 1000 })
-        };
+        let item = |key: &String| json!({ "name": "memberlist", "unique_key": key, "hits": 0, "limit": 9, "duration": 1000 });
         let items: Vec<_> = keys.iter().map(item).collect();
         let request = Request::post("/v1/GetRateLimits", json!({ "requests": items }).to_string());
         let body = Connection::new(self.http).send(&request).unwrap().json().unwrap();

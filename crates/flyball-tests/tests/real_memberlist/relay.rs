@@ -2,8 +2,8 @@
 //! who sends and who answers, as everybody sends to relays. Connections pass.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Runtime;
@@ -18,7 +18,8 @@ pub(crate) struct Relays {
 impl Relays {
     /// A relay at each first address, for the node at the second. Of a hundred packets `lost` are dropped.
     pub(crate) fn start(pairs: &[(SocketAddr, SocketAddr)], lost: u64) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let counts = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
         for (number, (relay, node)) in pairs.iter().copied().enumerate() {
             let packets = runtime.block_on(UdpSocket::bind(relay)).unwrap();
