@@ -63,7 +63,7 @@ pub use flyball_core::{
     Timestamp,
 };
 pub use flyball_proto::pb;
-pub use metrics::{Family, FamilyKind, Metrics, MetricsOptions, MoreMetrics};
+pub use metrics::{Family, FamilyKind, FamilyLabels, Metrics, MetricsOptions, MoreMetrics};
 pub use node::Node;
 pub use peer_source::{PeerSource, PeerSourceFailure};
 pub use peers::guard::PeerAccess;

@@ -25,7 +25,7 @@ use flyball_core::store::{Store, StoreStats};
 use flyball_core::time::{Clock, Timestamp};
 
 use self::counters::{CallTotals, Counters, ErrorKind, Sample, Slot, Tally};
-pub use self::more::{Family, FamilyKind, MoreMetrics};
+pub use self::more::{Family, FamilyKind, FamilyLabels, MoreMetrics};
 use self::page::{Labels, Page};
 use self::timing::{Snapshot, Timing};
 use crate::method::Method;

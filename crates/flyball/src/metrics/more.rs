@@ -13,6 +13,9 @@ pub enum FamilyKind {
     Gauge,
 }
 
+/// Labels, in the alphabetical order of their names.
+pub type FamilyLabels = Vec<(&'static str, Cow<'static, str>)>;
+
 /// A family of series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
@@ -22,8 +25,8 @@ pub struct Family {
     pub help: &'static str,
     /// Whether it only grows.
     pub kind: FamilyKind,
-    /// Labels, in the alphabetical order of their names, and values. A family without series does not appear.
-    pub series: Vec<(Vec<(&'static str, Cow<'static, str>)>, f64)>,
+    /// Each with its value. A family without series does not appear.
+    pub series: Vec<(FamilyLabels, f64)>,
 }
 
 /// Who has more to say on the page; see [`Metrics::with`](super::Metrics::with).
