@@ -137,9 +137,11 @@ mod process {
         pub(super) async fn next(&mut self) -> Signal {
             loop {
                 tokio::select! {
+                    // First what ends nothing, so that it is not lost behind what does.
+                    biased;
+                    Some(()) = self.hangup.recv() => self.told.notify_one(),
                     Some(()) = self.interrupt.recv() => return Signal::Interrupt,
                     Some(()) = self.terminate.recv() => return Signal::Terminate,
-                    Some(()) = self.hangup.recv() => self.told.notify_one(),
                     else => std::future::pending().await,
                 }
             }
