@@ -356,7 +356,7 @@ fn node(
 const FIRST_PEERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long it may take to say to the source of peers that this node goes.
-const LEAVE_WITHIN: Duration = Duration::from_secs(3);
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 
 /// A source of peers that is followed: what it says goes to the node.
 struct Following {

@@ -15,6 +15,7 @@ pub mod deploy;
 pub mod etcd;
 pub mod http;
 pub mod in_process;
+pub mod kubernetes;
 pub mod node;
 pub mod process;
 pub mod script;

@@ -37,6 +37,8 @@ pub enum Tool {
     EtcdOld,
     /// The Kubernetes API server.
     KubeApiserver,
+    /// Its client.
+    Kubectl,
     /// The original's load tool, v2.21.0.
     GubernatorCli,
     /// Helm.
@@ -70,6 +72,7 @@ impl Tool {
             Self::Etcd => "FLYBALL_TEST_ETCD",
             Self::EtcdOld => "FLYBALL_TEST_ETCD_OLD",
             Self::KubeApiserver => "FLYBALL_TEST_KUBE_APISERVER",
+            Self::Kubectl => "FLYBALL_TEST_KUBECTL",
             Self::GubernatorCli => "FLYBALL_TEST_GUBERNATOR_CLI",
             Self::Helm => "FLYBALL_TEST_HELM",
             Self::Prometheus => "FLYBALL_TEST_PROMETHEUS",

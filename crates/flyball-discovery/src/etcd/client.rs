@@ -77,16 +77,16 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Gets a lease and writes a key under it.
-    pub(super) async fn register(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<i64, String> {
+    /// Gets a lease and writes a key under it: the lease, and the revision at which the key is there.
+    pub(super) async fn register(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<(i64, i64), String> {
         let grant = wire::LeaseGrantRequest { ttl: LEASE_SECONDS };
         let lease: wire::Lease = self.call(method::LEASE_GRANT, grant).await?;
         if !lease.error.is_empty() {
             return Err(lease.error);
         }
         let put = wire::PutRequest { key, value, lease: lease.id };
-        let wire::Done {} = self.call(method::PUT, put).await?;
-        Ok(lease.id)
+        let done: wire::Done = self.call(method::PUT, put).await?;
+        Ok((lease.id, done.header.map_or(0, |header| header.revision)))
     }
 
     /// Gives a sign of life. A stream of its own for each: there is then nothing to keep, or to lose, between them.
@@ -104,7 +104,7 @@ impl Connection {
 
     /// Ends a lease, and with it the keys under it.
     pub(super) async fn revoke(&mut self, lease: i64) -> Result<(), String> {
-        let wire::Done {} = self.call(method::LEASE_REVOKE, wire::LeaseId { id: lease }).await?;
+        let _: wire::Done = self.call(method::LEASE_REVOKE, wire::LeaseId { id: lease }).await?;
         Ok(())
     }
 

@@ -15,9 +15,11 @@
 //! new *open*.
 //!
 //! # What is believed
-//! A set that lacks this node, or more than half of the peers that were there, is looked at again for three seconds
-//! before it is believed. After etcd has lost its data, or all leases ended while it was away, every node writes its key
-//! again within a moment, but not all of them in the same one; and a node on a ring it is not in is asked nothing.
+//! A set is looked at again for four seconds before it is believed when it lacks this node, when it lacks more than half
+//! of the peers that were there, or when it lacks any of them just after something happened: the watch had to be opened
+//! anew, or this node's own key was gone. After etcd has lost its data, or all leases ended while it was away, every
+//! node writes its key again within the longest pause, but not all of them in the same moment. Whoever made a ring of
+//! those that were first would count their keys anew.
 
 use std::time::Duration;
 
@@ -29,8 +31,8 @@ use super::pace::Pace;
 /// The least time between two readings of all keys.
 const GET_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a set is doubted.
-const DOUBT: Duration = Duration::from_secs(3);
+/// How long a set is doubted: a little longer than the longest pause of a node that comes back.
+const DOUBT: Duration = Duration::from_secs(4);
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,9 +96,17 @@ impl Follow {
         peers: Option<Vec<PeerInfo>>,
     ) -> Option<Vec<PeerInfo>> {
         self.pace.succeeded();
+        if matches!(self.state, State::Closed(_)) {
+            self.belief.happened = Some(now);
+        }
         self.state = State::Watching;
         self.read = Some((now, revision));
         self.belief.take(now, own, peers?)
+    }
+
+    /// Whether the next reading is by a new connection, and so perhaps of another store.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed(_))
     }
 
     /// Something changed, at this revision; or, without one, it is time to look again.
@@ -130,6 +140,8 @@ struct Belief {
     told: Option<Vec<PeerInfo>>,
     /// Since when the sets that come are doubted.
     doubted: Option<Instant>,
+    /// When something happened that may have cost keys.
+    happened: Option<Instant>,
 }
 
 impl Belief {
@@ -142,7 +154,7 @@ impl Belief {
             self.doubted = None;
             return None;
         }
-        if self.is_odd(own, &peers) {
+        if self.is_odd(now, own, &peers) {
             let since = *self.doubted.get_or_insert(now);
             if now < since + DOUBT {
                 return None;
@@ -153,12 +165,17 @@ impl Belief {
         Some(peers)
     }
 
-    fn is_odd(&self, own: Option<&str>, peers: &[PeerInfo]) -> bool {
+    fn is_odd(&mut self, now: Instant, own: Option<&str>, peers: &[PeerInfo]) -> bool {
         let has =
             |address: &str| peers.binary_search_by(|peer| peer.grpc_address.as_str().cmp(address)).is_ok();
+        let own_is_missing = own.is_some_and(|own| !has(own));
+        if own_is_missing {
+            self.happened = Some(now);
+        }
         let before = self.told.as_deref().unwrap_or_default();
-        let stay = before.iter().filter(|peer| has(&peer.grpc_address)).count();
-        own.is_some_and(|own| !has(own)) || stay * 2 < before.len()
+        let lost = before.iter().filter(|peer| !has(&peer.grpc_address)).count();
+        let just_now = self.happened.is_some_and(|at| now < at + DOUBT);
+        own_is_missing || lost * 2 > before.len() || (lost > 0 && just_now)
     }
 }
 
@@ -240,10 +257,36 @@ mod tests {
     }
 
     #[test]
-    fn up_to_half_may_go_at_once() {
+    fn up_to_half_may_go_at_once_while_nothing_happens() {
         let (mut follow, now) = following(&["a:1", "b:1", "c:1", "d:1"]);
+        let now = now + DOUBT;
         assert!(follow.read(now, 11, OWN, some(&["a:1", "b:1"])).is_some());
         assert!(follow.read(now, 12, OWN, some(&["a:1"])).is_some());
+    }
+
+    #[test]
+    fn after_an_outage_nobody_is_given_up_at_once() {
+        let all = ["a:1", "b:1", "c:1"];
+        let (mut follow, now) = following(&all);
+        let now = now + seconds(60);
+        follow.failed(now);
+        assert!(matches!(follow.next(now), Step::Open(_)));
+        // One is not back yet.
+        assert_eq!(follow.read(now, 3, OWN, some(&["a:1", "b:1"])), None);
+        assert_eq!(follow.next(now), Step::Watch(Some(now + DOUBT)));
+        assert_eq!(follow.read(now + seconds(2), 4, OWN, some(&all)), None);
+        assert_eq!(follow.next(now), Step::Watch(None));
+        // The same after this node's own key was gone; a peer more is news at any time.
+        let now = now + seconds(60);
+        assert_eq!(follow.read(now, 5, OWN, some(&["b:1", "c:1"])), None);
+        assert_eq!(follow.read(now + seconds(1), 6, OWN, some(&["a:1", "c:1"])), None);
+        let more = ["a:1", "b:1", "c:1", "d:1"];
+        assert_eq!(follow.read(now + seconds(2), 7, OWN, some(&more)), some(&more));
+        // Whoever stays away is given up.
+        let now = now + seconds(60);
+        follow.failed(now);
+        assert_eq!(follow.read(now, 8, OWN, some(&all)), None);
+        assert_eq!(follow.read(now + DOUBT, 8, OWN, some(&all)), some(&all));
     }
 
     #[test]
@@ -255,11 +298,11 @@ mod tests {
         assert_eq!(follow.read(now + seconds(9), 3, OWN, some(&["b:1"])), None);
         // Doubt is about the sets that come, not about one of them.
         assert_eq!(follow.read(now + seconds(10), 4, OWN, some(&["b:1", "c:1"])), None);
-        assert!(follow.read(now + seconds(12), 5, OWN, some(&["b:1", "c:1"])).is_some());
+        assert!(follow.read(now + seconds(13), 5, OWN, some(&["b:1", "c:1"])).is_some());
         // Who goes does not look for itself.
-        assert!(follow.read(now + seconds(13), 5, None, some(&["b:1"])).is_some());
+        assert!(follow.read(now + seconds(20), 5, None, some(&["b:1"])).is_some());
         // Nobody at all is for the caller to judge.
-        assert_eq!(follow.read(now + seconds(20), 6, OWN, some(&[])), None);
-        assert_eq!(follow.read(now + seconds(23), 6, OWN, some(&[])), Some(set(&[])));
+        assert_eq!(follow.read(now + seconds(30), 6, OWN, some(&[])), None);
+        assert_eq!(follow.read(now + seconds(34), 6, OWN, some(&[])), some(&[]));
     }
 }

@@ -42,8 +42,9 @@ use self::follow::Follow;
 use self::register::Register;
 use crate::source::{NextPeers, PEERS_MAX, Source, SourceError};
 
-/// Bound of each of the two tries to end the lease.
-const LEAVE_MAX: Duration = Duration::from_secs(1);
+/// How long it is tried to end the lease, and the bound of each try.
+const LEAVE_MAX: Duration = Duration::from_secs(3);
+const LEAVE_TRY: Duration = Duration::from_secs(1);
 
 /// After the lease has ended: how long it takes the others to hear of it and to make a ring of it.
 const LEAVE_HEARD: Duration = Duration::from_millis(300);
@@ -87,7 +88,9 @@ pub struct Etcd {
     machines: Option<Machines>,
     registering: Option<Doing<Registered>>,
     following: Option<Doing<Followed>>,
-    /// The lease in force, and the connection it was got by.
+    /// Whether the step of the registration that is under way may write the key.
+    writing: bool,
+    /// The last lease, and the connection it was got by.
     lease: Option<(i64, Connection)>,
     outbox: Outbox,
     /// Whether this node goes: it follows the others, and is not one of them.
@@ -104,7 +107,8 @@ type Doing<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// What became of a step of the registration.
 enum Registered {
-    New(i64, Connection),
+    /// The lease, and the revision at which the key was written.
+    New(i64, i64, Connection),
     Alive(i64, Connection),
     /// With the member, when it was one that could not be reached or would not do it.
     Failed(usize, String),
@@ -154,12 +158,14 @@ impl Etcd {
         if let Some(files) = &settings.tls {
             tls::client_config(files).map_err(|error| SourceError::new(format!("TLS for etcd: {error}")))?;
         }
-        let outbox = Outbox { members: settings.endpoints.len(), ..Outbox::default() };
+        let members = settings.endpoints.len();
+        let outbox = Outbox { members, may_register: true, may_follow: true, ..Outbox::default() };
         Ok(Self {
             settings: Arc::new(settings),
             machines: None,
             registering: None,
             following: None,
+            writing: false,
             lease: None,
             outbox,
             leaving: false,
@@ -176,10 +182,14 @@ impl Etcd {
             let settings = &self.settings;
             let machines = self.machines.get_or_insert_with(|| Machines::new(settings, now));
             let lease = &self.lease;
-            let leaving = self.leaving;
+            let (leaving, writing) = (self.leaving, &mut self.writing);
             let registering = self.registering.get_or_insert_with(|| match leaving {
                 true => Box::pin(pending()),
-                false => begin_register(settings, machines.register.next(now), lease.clone()),
+                false => {
+                    let step = machines.register.next(now);
+                    *writing = matches!(step, register::Step::Register(_));
+                    begin_register(settings, step, lease.clone())
+                }
             });
             // A session goes from step to step, so a step without one is one that opens it.
             let following =
@@ -188,6 +198,7 @@ impl Etcd {
             match select(registering, following).await {
                 Either::Left((done, _)) => {
                     self.registering = None;
+                    self.writing = false;
                     self.registered(done);
                 }
                 Either::Right((done, _)) => {
@@ -202,10 +213,11 @@ impl Etcd {
         let now = Instant::now();
         let Some(Machines { register, .. }) = &mut self.machines else { return };
         match done {
-            Registered::New(lease, connection) => {
-                register.registered(now);
+            Registered::New(lease, revision, connection) => {
+                register.registered(now, revision);
                 self.lease = Some((lease, connection));
                 self.outbox.registering.clear();
+                self.outbox.may_register = false;
             }
             Registered::Alive(lease, connection) => {
                 register.kept_alive(now);
@@ -214,11 +226,12 @@ impl Etcd {
             Registered::Failed(member, error) => {
                 register.failed(now);
                 self.outbox.registering.insert(member, error);
+                self.outbox.may_register &= self.outbox.registering.len() < self.outbox.members;
             }
             Registered::Lost(why) => {
                 tracing::debug!("the lease in etcd cannot be kept alive and is got anew: {why}");
                 register.failed(now);
-                self.lease = None;
+                self.outbox.may_register = true;
             }
             Registered::Paused => {}
         }
@@ -232,16 +245,20 @@ impl Etcd {
                 let listed = value::read(&keys.entries);
                 let count = keys.entries.len();
                 self.outbox.following.clear();
+                self.outbox.may_follow = false;
                 self.outbox.faults = match count > PEERS_MAX {
                     true => format!("more than {PEERS_MAX} keys have the prefix; expected no more"),
                     false => listed.faults,
                 };
                 let own = (!self.leaving).then_some(self.settings.own.grpc_address.as_str());
+                if follow.is_closed() {
+                    register.forget_revision();
+                }
                 let seen = own.is_none_or(|own| listed.peers.iter().any(|peer| peer.grpc_address == own));
-                if !seen && register.missing(now) {
+                if !seen && register.missing(now, keys.revision) {
                     tracing::debug!("this node's key in etcd is gone and is written again");
                     self.registering = None;
-                    self.lease = None;
+                    self.outbox.may_register = true;
                 }
                 let peers = if count > PEERS_MAX { None } else { Some(listed.peers) };
                 if let Some(peers) = follow.read(now, keys.revision, own, peers) {
@@ -256,11 +273,13 @@ impl Etcd {
             Followed::Failed(member, error) => {
                 follow.failed(now);
                 self.outbox.following.insert(member, error);
+                self.outbox.may_follow &= self.outbox.following.len() < self.outbox.members;
                 None
             }
             Followed::Lost(why) => {
                 tracing::debug!("the watch on etcd ended and is begun anew: {why}");
                 follow.failed(now);
+                self.outbox.may_follow = true;
                 None
             }
             Followed::Paused(session) => session,
@@ -303,7 +322,7 @@ fn begin_register(
                     Err(error) => return Registered::Failed(member, error),
                 };
                 match connection.register(key, value::write(own).into_bytes()).await {
-                    Ok(lease) => Registered::New(lease, connection),
+                    Ok((lease, revision)) => Registered::New(lease, revision, connection),
                     Err(error) => Registered::Failed(member, at(error)),
                 }
             }
@@ -383,20 +402,33 @@ impl Source for Etcd {
     fn leave(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
             self.leaving = true;
+            // A key that is being written must not come after the end.
+            if self.writing
+                && let Some(registering) = self.registering.take()
+                && let Ok(done) = timeout(LEAVE_TRY, registering).await
+            {
+                self.registered(done);
+            }
             self.registering = None;
+            self.outbox.may_register = false;
             self.outbox.registering.clear();
             let Some((lease, mut connection)) = self.lease.take() else { return };
-            let mut left =
-                timeout(LEAVE_MAX, connection.revoke(lease)).await.unwrap_or(Err("too late".to_owned()));
-            if left.is_err()
-                && let Some(Machines { register, .. }) = &mut self.machines
-            {
-                // The connection may be to a member that is gone.
-                let again = async {
-                    let mut connection = Connection::open(&self.settings, register.another_member()).await?;
-                    connection.revoke(lease).await
-                };
-                left = timeout(LEAVE_MAX, again).await.unwrap_or(Err("no answer in time".to_owned()));
+            let until = Instant::now() + LEAVE_MAX;
+            let mut left = Err(String::new());
+            // The connection may be to a member that is gone, and etcd may be looking for a leader.
+            while left.is_err() && Instant::now() < until {
+                let told = timeout(LEAVE_TRY, connection.revoke(lease)).await;
+                left = told.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+                if left.is_err()
+                    && let Some(Machines { register, .. }) = &mut self.machines
+                {
+                    let opening = Connection::open(&self.settings, register.another_member());
+                    match timeout(LEAVE_TRY, opening).await {
+                        Ok(Ok(another)) => connection = another,
+                        // As if nobody could be asked, for a moment: the next member is tried after it.
+                        _ => sleep(LEAVE_HEARD).await,
+                    }
+                }
             }
             match left {
                 Ok(()) => sleep(LEAVE_HEARD).await,
@@ -422,6 +454,9 @@ struct Outbox {
     /// is away is none of our troubles.
     registering: BTreeMap<usize, String>,
     following: BTreeMap<usize, String>,
+    /// Whether the first tries since a success are not over: what fails next may be the same trouble.
+    may_register: bool,
+    may_follow: bool,
     /// What is wrong with some of the keys.
     faults: String,
     /// The troubles that were told last; empty when they were over.
@@ -437,7 +472,8 @@ impl Outbox {
             return Some(Ok(set));
         }
         let troubles = self.troubles();
-        if troubles == self.told_troubles {
+        let settled = !self.may_register && !self.may_follow;
+        if troubles == self.told_troubles || !(settled || troubles.is_empty()) {
             return None;
         }
         self.told_troubles = troubles;

@@ -56,6 +56,8 @@ enum State {
     Held {
         /// When it was written.
         since: Instant,
+        /// At which revision: what was read before that does not know it.
+        revision: i64,
         /// When the next sign of life is due.
         due: Instant,
     },
@@ -75,10 +77,10 @@ impl Register {
         }
     }
 
-    /// The key was written.
-    pub(super) fn registered(&mut self, now: Instant) {
+    /// The key was written, at this revision.
+    pub(super) fn registered(&mut self, now: Instant, revision: i64) {
         self.pace.succeeded();
-        self.state = State::Held { since: now, due: now + KEEP_ALIVE_EVERY };
+        self.state = State::Held { since: now, revision, due: now + KEEP_ALIVE_EVERY };
     }
 
     /// The sign of life was answered.
@@ -100,9 +102,20 @@ impl Register {
         self.state = State::Absent(again);
     }
 
-    /// Nobody sees the key. Whether a pause that goes on has to end earlier.
-    pub(super) fn missing(&mut self, now: Instant) -> bool {
-        let State::Held { since, .. } = self.state else { return false };
+    /// Revisions may have begun anew: etcd may have come back without its data.
+    pub(super) fn forget_revision(&mut self) {
+        if let State::Held { revision, .. } = &mut self.state {
+            *revision = 0;
+        }
+    }
+
+    /// The key is not among those that were read at this revision. Whether it has to be written again: a pause that goes
+    /// on then ends earlier.
+    pub(super) fn missing(&mut self, now: Instant, read: i64) -> bool {
+        let State::Held { since, revision, .. } = self.state else { return false };
+        if read < revision {
+            return false;
+        }
         self.state = State::Absent(now.max(since + REWRITE_MIN));
         true
     }
@@ -126,7 +139,7 @@ mod tests {
         let now = Instant::now();
         let mut register = Register::new(2, 1, now);
         assert!(matches!(register.next(now), Step::Register(_)));
-        register.registered(now);
+        register.registered(now, 7);
         (register, now)
     }
 
@@ -157,19 +170,25 @@ mod tests {
                 assert!(matches!(register.next(until), Step::Register(_)));
             }
         }
-        register.registered(now);
+        register.registered(now, 7);
         assert_eq!(register.next(now), Step::Pause(now + seconds(10)));
     }
 
     #[test]
     fn a_key_that_nobody_sees_is_written_again_but_not_in_a_loop() {
         let (mut register, now) = registered();
-        assert!(register.missing(now + seconds(5)));
+        assert!(register.missing(now + seconds(5), 8));
         assert!(matches!(register.next(now + seconds(5)), Step::Register(_)));
         // While it is being written it is no news that it is missing.
-        assert!(!register.missing(now + seconds(5)));
-        register.registered(now + seconds(5));
-        assert!(register.missing(now + seconds(5)));
+        assert!(!register.missing(now + seconds(5), 8));
+        register.registered(now + seconds(5), 9);
+        // What was read before it was written again is no news either.
+        assert!(!register.missing(now + seconds(5), 8));
+        assert!(register.missing(now + seconds(5), 9));
         assert_eq!(register.next(now + seconds(5)), Step::Pause(now + seconds(6)));
+        // By a new connection, to an etcd that lost its data.
+        register.registered(now + seconds(6), 500);
+        register.forget_revision();
+        assert!(register.missing(now + seconds(8), 3));
     }
 }

@@ -139,9 +139,12 @@ pub(super) struct WatchResponse {
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(super) struct Event {}
 
-/// Answers of which nothing is read.
+/// Answers of which nothing else is read.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub(super) struct Done {}
+pub(super) struct Done {
+    #[prost(message, optional, tag = "1")]
+    pub(super) header: Option<Header>,
+}
 
 /// The end of the range of all keys with this prefix: the prefix with its last byte one up. A prefix of nothing but
 /// the highest byte, or of nothing, has no end, which is written as a zero.

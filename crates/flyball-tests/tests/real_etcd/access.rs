@@ -6,7 +6,9 @@ use std::time::Duration;
 use flyball_tests::cluster::Plan;
 use flyball_tests::etcd::{Etcd, base64};
 use flyball_tests::wait::poll;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+};
 use serde_json::json;
 
 use crate::{RECOVERED, all_know, network, plan};
@@ -70,8 +72,9 @@ fn a_password_is_asked_for_and_a_wrong_one_is_said_to_be() {
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new() -> Self {
+    fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
@@ -99,7 +102,7 @@ impl Authority {
 #[test]
 fn certificates_are_verified_and_shown() {
     let folder = tempfile::tempdir().unwrap();
-    let (good, other) = (Authority::new(), Authority::new());
+    let (good, other) = (Authority::new("good"), Authority::new("other"));
     let ca = good.write(folder.path(), "ca.pem");
     let other_ca = other.write(folder.path(), "other-ca.pem");
     let (cert, key) = good.issue(folder.path(), "server", &format!("127.40.{}.1", network::TLS));

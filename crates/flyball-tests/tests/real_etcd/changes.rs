@@ -38,18 +38,8 @@ fn joins_leaves_and_deaths() {
     let killed = Instant::now();
     cluster.kill(2).unwrap();
     // Until the lease ends it is a peer that is down.
-    all_know_after(&mut cluster, &[0, 1], 2, killed);
-}
-
-fn all_know_after(
-    cluster: &mut flyball_tests::cluster::Cluster,
-    nodes: &[usize],
-    count: usize,
-    since: Instant,
-) {
-    // Health is bad while a peer that is down is still listed; that is what is waited for.
-    all_know(cluster, nodes, count, DEAD_IS_GONE);
-    println!("a death was known after {:?}", since.elapsed());
+    all_know(&mut cluster, &[0, 1], 2, DEAD_IS_GONE);
+    println!("a death was known after {:?}", killed.elapsed());
 }
 
 /// A node that is restarted under its address keeps its key, although its first life's lease ends later; and a node that

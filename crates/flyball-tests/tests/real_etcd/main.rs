@@ -52,7 +52,7 @@ fn all_know(cluster: &mut Cluster, nodes: &[usize], count: usize, most: Duration
     for &node in nodes {
         let left = until.saturating_duration_since(Instant::now());
         if let Err(error) = cluster.wait_until_healthy(node, count, left) {
-            panic!("{error:#}");
+            panic!("{error:#}\nall of them:\n{}", cluster.logs());
         }
     }
 }

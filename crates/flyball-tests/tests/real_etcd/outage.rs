@@ -34,8 +34,7 @@ fn compaction_past_the_revision_that_is_watched() {
     all_agree(&cluster, &[0, 1, 2]);
 }
 
-/// All leases are taken away, and the keys with them. Every node writes its own again, and nobody believes the sets
-/// in between.
+/// All leases are taken away, one after the other, and the keys with them. Every node writes its own again at once.
 #[test]
 fn all_leases_are_revoked() {
     let etcd = Etcd::prepare(network::REVOKED, 3).unwrap().start().unwrap();
@@ -53,11 +52,6 @@ fn all_leases_are_revoked() {
         loads.iter().for_each(|load| load.let_pass(10));
     }
     nothing_failed(&cluster, loads);
-    for node in cluster.nodes() {
-        // Nobody ever saw another set than that of four.
-        let changes = node.log().matches("the cluster has changed").count();
-        assert!(changes <= 4, "{changes} changes\n{}", node.log());
-    }
 }
 
 /// Each member dies once, the leader among them, and comes back. Changes are heard all the same.
@@ -155,7 +149,7 @@ fn etcd_loses_its_data() {
     nothing_failed(&cluster, loads);
     for node in cluster.nodes() {
         let changes = node.log().matches("the cluster has changed").count();
-        assert!(changes <= 4, "{changes} changes\n{}", node.log());
+        assert!(changes <= 4, "{changes} sets were believed\n{}", node.log());
     }
 }
 
