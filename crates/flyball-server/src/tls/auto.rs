@@ -31,7 +31,7 @@ pub(super) struct Authority {
     pub(super) certificate: Option<CertificateDer<'static>>,
 }
 
-fn failed(error: rcgen::Error) -> TlsError {
+fn failed(error: &rcgen::Error) -> TlsError {
     TlsError::new(format!("cannot make a certificate: {error}"))
 }
 
@@ -44,8 +44,8 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
         params.not_before = (now - HOUR).into();
         params.not_after = (now + DAY * AUTHORITY_DAYS).into();
-        let key = KeyPair::generate().map_err(failed)?;
-        let certificate = params.self_signed(&key).map_err(failed)?;
+        let key = KeyPair::generate().map_err(|error| failed(&error))?;
+        let certificate = params.self_signed(&key).map_err(|error| failed(&error))?;
         Ok(Self { issuer: Issuer::new(params, key), certificate: Some(certificate.der().clone()) })
     }
 
@@ -58,7 +58,7 @@ impl Authority {
 
     /// A certificate for these names and addresses, valid from `now`, to serve and to call with.
     pub(super) fn sign(&self, names: &[String], now: SystemTime) -> Result<Pair, TlsError> {
-        let mut params = CertificateParams::new(names).map_err(failed)?;
+        let mut params = CertificateParams::new(names).map_err(|error| failed(&error))?;
         params.distinguished_name = name("flyball");
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         params.extended_key_usages =
@@ -66,8 +66,8 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         params.not_before = (now - HOUR).into();
         params.not_after = (now + DAY * CERTIFICATE_DAYS).into();
-        let key = KeyPair::generate().map_err(failed)?;
-        let certificate = params.signed_by(&key, &self.issuer).map_err(failed)?;
+        let key = KeyPair::generate().map_err(|error| failed(&error))?;
+        let certificate = params.signed_by(&key, &self.issuer).map_err(|error| failed(&error))?;
         let key =
             PrivateKeyDer::try_from(key.serialize_der()).map_err(|error| TlsError::new(error.to_owned()))?;
         Ok(Pair {

@@ -73,7 +73,7 @@ impl TlsClient {
             Alpn::Http2 => vec![b"h2".to_vec()],
             Alpn::Http1 => vec![b"http/1.1".to_vec()],
         };
-        let name = name.map(|name| server_name(name)).transpose().map_err(TlsError::new)?;
+        let name = name.map(server_name).transpose().map_err(TlsError::new)?;
         Ok(Self { config: Arc::new(config), name })
     }
 

@@ -156,7 +156,7 @@ fn lifetimes(material: &Material) -> Vec<Lifetime> {
         let all = certificates.iter().filter_map(|certificate| validity(certificate));
         all.map(|(from, until)| Lifetime { which, from, until }).min_by_key(|life| life.until)
     };
-    let own = &material.client.chain == &material.server.chain;
+    let own = material.client.chain == material.server.chain;
     let client = if own { &[][..] } else { &material.client.chain };
     [
         first("server", &material.server.chain),

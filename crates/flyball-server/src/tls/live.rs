@@ -161,6 +161,10 @@ impl Tls {
         tracing::error!(error, "certificates not reloaded; the present ones stay in use");
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "on a thread that may wait; files settle by the real clock"
+    )]
     fn read_settled(&self, known: &Files) -> Result<Files, TlsError> {
         let mut files = Files::read(&self.0.settings);
         for _ in 1..READINGS_MAX {

@@ -75,7 +75,7 @@ fn a_broken_part_does_not_spoil_the_others() {
     let packet = wrap(&parts, true);
     let unwrapped = unwrap(&packet);
     assert_eq!((unwrapped.messages.len(), unwrapped.broken), (2, 2));
-    let mut wrong = packet.clone();
+    let mut wrong = packet;
     wrong[3] ^= 1;
     assert_eq!(unwrap(&wrong).fault, Some(Fault::Bad("the checksum is wrong")));
     // A truncated tail is dropped.
