@@ -15,12 +15,14 @@
 //! new *open*.
 //!
 //! # What is believed
-//! A set is looked at again for four seconds before it is believed when it lacks this node, when it lacks more than half
-//! of the peers that were there, or when it lacks any of them just after something happened: the watch had to be opened
-//! anew, or this node's own key was gone. After etcd has lost its data, or all leases ended while it was away, every
-//! node writes its key again within the longest pause, but not all of them in the same moment. Whoever made a ring of
-//! those that were first would count their keys anew.
+//! After etcd has lost its data, or all leases ended while it was away, every node writes its key again within the longest
+//! pause, but not all of them in the same moment, and whoever made a ring of those that were first would count their keys
+//! anew. A key that goes while it is watched is gone; so for four seconds, each longer than that pause:
+//! * peers that were there before the watch was opened, and have not been seen since, stay in the set;
+//! * so does this node itself, whose key is being written (before the first set there is none without it);
+//! * a set without more than half of the peers is not believed at all.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flyball_core::cluster::PeerInfo;
@@ -31,7 +33,7 @@ use super::pace::Pace;
 /// The least time between two readings of all keys.
 const GET_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a set is doubted: a little longer than the longest pause of a node that comes back.
+/// How long it takes until somebody who is missing is.
 const DOUBT: Duration = Duration::from_secs(4);
 
 /// What to do.
@@ -78,7 +80,7 @@ impl Follow {
         match self.state {
             State::Closed(due) if due <= now => Step::Open(self.pace.member()),
             State::Closed(due) => Step::Pause(due),
-            State::Watching => Step::Watch(self.belief.doubted_until()),
+            State::Watching => Step::Watch(self.belief.until),
             State::Stale => match self.read {
                 Some((at, _)) if now < at + GET_PAUSE => Step::Pause(at + GET_PAUSE),
                 _ => Step::Get,
@@ -96,8 +98,8 @@ impl Follow {
         peers: Option<Vec<PeerInfo>>,
     ) -> Option<Vec<PeerInfo>> {
         self.pace.succeeded();
-        if matches!(self.state, State::Closed(_)) {
-            self.belief.happened = Some(now);
+        if self.is_closed() {
+            self.belief.opened(now);
         }
         self.state = State::Watching;
         self.read = Some((now, revision));
@@ -138,44 +140,67 @@ impl Follow {
 #[derive(Debug, Default)]
 struct Belief {
     told: Option<Vec<PeerInfo>>,
-    /// Since when the sets that come are doubted.
-    doubted: Option<Instant>,
-    /// When something happened that may have cost keys.
-    happened: Option<Instant>,
+    /// When the watch was opened, and which of the peers have been seen since.
+    opened: Option<Instant>,
+    seen: BTreeSet<String>,
+    /// Since when this node's key is missing, and more than half of the peers.
+    own_missing: Option<Instant>,
+    most_missing: Option<Instant>,
+    /// When to look again although nothing happens.
+    until: Option<Instant>,
 }
 
 impl Belief {
-    fn doubted_until(&self) -> Option<Instant> {
-        self.doubted.map(|since| since + DOUBT)
+    fn opened(&mut self, now: Instant) {
+        self.opened = Some(now);
+        self.seen.clear();
+        self.most_missing = None;
     }
 
     fn take(&mut self, now: Instant, own: Option<&str>, peers: Vec<PeerInfo>) -> Option<Vec<PeerInfo>> {
-        if self.told.as_ref() == Some(&peers) {
-            self.doubted = None;
-            return None;
+        self.until = None;
+        let mut set: BTreeMap<String, PeerInfo> =
+            peers.into_iter().map(|peer| (peer.grpc_address.clone(), peer)).collect();
+        self.seen.extend(set.keys().cloned());
+        let told = self.told.as_deref().unwrap_or_default();
+        let opened = self.opened.unwrap_or(now) + DOUBT;
+        for peer in told {
+            let address = &peer.grpc_address;
+            if !set.contains_key(address) && !self.seen.contains(address) && now < opened {
+                set.insert(address.clone(), peer.clone());
+                self.until = Some(opened);
+            }
         }
-        if self.is_odd(now, own, &peers) {
-            let since = *self.doubted.get_or_insert(now);
-            if now < since + DOUBT {
+        let own = own.filter(|own| !set.contains_key(*own));
+        match own {
+            None => self.own_missing = None,
+            Some(own) => {
+                let until = *self.own_missing.get_or_insert(now) + DOUBT;
+                let before = told.iter().find(|peer| peer.grpc_address == own);
+                if now < until {
+                    self.until = Some(until);
+                    // Before the first set there is nobody to be kept.
+                    set.insert(own.to_owned(), before?.clone());
+                }
+            }
+        }
+        let lost = told.iter().filter(|peer| !set.contains_key(&peer.grpc_address)).count();
+        if lost * 2 > told.len() {
+            let until = *self.most_missing.get_or_insert(now) + DOUBT;
+            if now < until {
+                self.until = Some(until);
                 return None;
             }
         }
-        self.doubted = None;
-        self.told = Some(peers.clone());
-        Some(peers)
-    }
-
-    fn is_odd(&mut self, now: Instant, own: Option<&str>, peers: &[PeerInfo]) -> bool {
-        let has =
-            |address: &str| peers.binary_search_by(|peer| peer.grpc_address.as_str().cmp(address)).is_ok();
-        let own_is_missing = own.is_some_and(|own| !has(own));
-        if own_is_missing {
-            self.happened = Some(now);
+        self.most_missing = None;
+        // As many as there are peers, whoever came and went.
+        self.seen.retain(|address| set.contains_key(address));
+        let set: Vec<PeerInfo> = set.into_values().collect();
+        if self.told.as_ref() == Some(&set) {
+            return None;
         }
-        let before = self.told.as_deref().unwrap_or_default();
-        let lost = before.iter().filter(|peer| !has(&peer.grpc_address)).count();
-        let just_now = self.happened.is_some_and(|at| now < at + DOUBT);
-        own_is_missing || lost * 2 > before.len() || (lost > 0 && just_now)
+        self.told = Some(set.clone());
+        Some(set)
     }
 }
 
@@ -252,41 +277,39 @@ mod tests {
         // They are.
         assert_eq!(follow.read(now, 13, OWN, some(&["a:1"])), None);
         follow.changed(None);
-        assert_eq!(follow.read(now + DOUBT, 13, OWN, some(&["a:1"])), Some(set(&["a:1"])));
+        assert_eq!(follow.read(now + DOUBT, 13, OWN, some(&["a:1"])), some(&["a:1"]));
         assert_eq!(follow.next(now), Step::Watch(None));
     }
 
     #[test]
-    fn up_to_half_may_go_at_once_while_nothing_happens() {
+    fn a_key_that_goes_while_it_is_watched_is_gone() {
         let (mut follow, now) = following(&["a:1", "b:1", "c:1", "d:1"]);
-        let now = now + DOUBT;
-        assert!(follow.read(now, 11, OWN, some(&["a:1", "b:1"])).is_some());
-        assert!(follow.read(now, 12, OWN, some(&["a:1"])).is_some());
+        assert_eq!(follow.read(now, 11, OWN, some(&["a:1", "b:1"])), some(&["a:1", "b:1"]));
+        assert_eq!(follow.read(now, 12, OWN, some(&["a:1"])), some(&["a:1"]));
     }
 
     #[test]
     fn after_an_outage_nobody_is_given_up_at_once() {
-        let all = ["a:1", "b:1", "c:1"];
-        let (mut follow, now) = following(&all);
+        let (mut follow, now) = following(&["a:1", "b:1", "c:1"]);
         let now = now + seconds(60);
         follow.failed(now);
         assert!(matches!(follow.next(now), Step::Open(_)));
-        // One is not back yet.
-        assert_eq!(follow.read(now, 3, OWN, some(&["a:1", "b:1"])), None);
+        // Nobody is back yet, not even this node.
+        assert_eq!(follow.read(now, 1, OWN, some(&[])), None);
         assert_eq!(follow.next(now), Step::Watch(Some(now + DOUBT)));
-        assert_eq!(follow.read(now + seconds(2), 4, OWN, some(&all)), None);
-        assert_eq!(follow.next(now), Step::Watch(None));
-        // The same after this node's own key was gone; a peer more is news at any time.
-        let now = now + seconds(60);
-        assert_eq!(follow.read(now, 5, OWN, some(&["b:1", "c:1"])), None);
-        assert_eq!(follow.read(now + seconds(1), 6, OWN, some(&["a:1", "c:1"])), None);
-        let more = ["a:1", "b:1", "c:1", "d:1"];
-        assert_eq!(follow.read(now + seconds(2), 7, OWN, some(&more)), some(&more));
-        // Whoever stays away is given up.
-        let now = now + seconds(60);
+        // Whoever joins is known at once, and whoever was back and leaves is gone.
+        assert_eq!(follow.read(now, 2, OWN, some(&["a:1", "d:1"])), some(&["a:1", "b:1", "c:1", "d:1"]));
+        assert_eq!(follow.read(now, 3, OWN, some(&["a:1"])), some(&["a:1", "b:1", "c:1"]));
+        assert_eq!(follow.read(now + seconds(2), 4, OWN, some(&["a:1", "b:1"])), None);
+        // Another outage begins everything anew.
+        let now = now + seconds(3);
         follow.failed(now);
-        assert_eq!(follow.read(now, 8, OWN, some(&all)), None);
-        assert_eq!(follow.read(now + DOUBT, 8, OWN, some(&all)), some(&all));
+        assert_eq!(follow.read(now, 5, OWN, some(&["a:1"])), None);
+        assert_eq!(follow.read(now + seconds(3), 6, OWN, some(&["a:1", "b:1"])), None);
+        // Whoever stays away is given up.
+        assert_eq!(follow.next(now), Step::Watch(Some(now + DOUBT)));
+        assert_eq!(follow.read(now + DOUBT, 6, OWN, some(&["a:1", "b:1"])), some(&["a:1", "b:1"]));
+        assert_eq!(follow.next(now), Step::Watch(None));
     }
 
     #[test]
@@ -294,15 +317,18 @@ mod tests {
         let now = Instant::now();
         let mut follow = Follow::new(1, 1, now);
         assert_eq!(follow.read(now, 1, OWN, some(&["b:1"])), None);
-        assert_eq!(follow.read(now + seconds(1), 2, OWN, some(&["a:1", "b:1"])), Some(set(&["a:1", "b:1"])));
-        assert_eq!(follow.read(now + seconds(9), 3, OWN, some(&["b:1"])), None);
-        // Doubt is about the sets that come, not about one of them.
-        assert_eq!(follow.read(now + seconds(10), 4, OWN, some(&["b:1", "c:1"])), None);
-        assert!(follow.read(now + seconds(13), 5, OWN, some(&["b:1", "c:1"])).is_some());
+        assert_eq!(follow.read(now + seconds(1), 2, OWN, some(&["a:1", "b:1"])), some(&["a:1", "b:1"]));
+        // Its key is taken away: the others are news all the same.
+        let now = now + seconds(9);
+        assert_eq!(follow.read(now, 3, OWN, some(&["b:1", "c:1"])), some(&["a:1", "b:1", "c:1"]));
+        assert_eq!(follow.next(now), Step::Watch(Some(now + DOUBT)));
+        assert_eq!(follow.read(now + DOUBT, 4, OWN, some(&["b:1", "c:1"])), some(&["b:1", "c:1"]));
         // Who goes does not look for itself.
-        assert!(follow.read(now + seconds(20), 5, None, some(&["b:1"])).is_some());
+        let now = now + seconds(60);
+        assert_eq!(follow.read(now, 5, OWN, some(&["a:1", "b:1", "c:1"])), some(&["a:1", "b:1", "c:1"]));
+        assert_eq!(follow.read(now, 6, None, some(&["b:1", "c:1"])), some(&["b:1", "c:1"]));
         // Nobody at all is for the caller to judge.
-        assert_eq!(follow.read(now + seconds(30), 6, OWN, some(&[])), None);
-        assert_eq!(follow.read(now + seconds(34), 6, OWN, some(&[])), some(&[]));
+        assert_eq!(follow.read(now, 7, None, some(&[])), None);
+        assert_eq!(follow.read(now + DOUBT, 8, None, some(&[])), some(&[]));
     }
 }
