@@ -65,6 +65,11 @@ fn seeds() -> Result<Seeds> {
     for (index, body) in bodies.into_iter().enumerate() {
         seeds.insert(format!("json_decode/{index:03}"), body.into_bytes());
     }
+    for (file, lines) in gossip()? {
+        for (index, bytes) in lines.into_iter().enumerate() {
+            seeds.insert(format!("gossip_decode/{file}-{index:02}"), bytes);
+        }
+    }
     for (index, text) in CONFIG.iter().enumerate() {
         seeds.insert(format!("config/{index:02}"), text.as_bytes().to_vec());
     }
@@ -89,6 +94,25 @@ fn recorded() -> Result<BTreeMap<String, Vec<Value>>> {
         bail!("there are no recorded answers in {}", folder.display());
     }
     Ok(all)
+}
+
+/// The recorded gossip by the file's name: packets, and what came over connections.
+fn gossip() -> Result<BTreeMap<String, Vec<Vec<u8>>>> {
+    let mut all = BTreeMap::new();
+    for file in ["gossip-plain", "gossip-encrypted"] {
+        let path = root().join(format!("crates/flyball-discovery/testdata/{file}.txt"));
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let lines =
+            text.lines().filter_map(|line| line.strip_prefix("packet ").or(line.strip_prefix("stream ")));
+        let bytes = lines.map(unhex).collect::<Option<Vec<_>>>();
+        all.insert(file.to_owned(), bytes.with_context(|| format!("{} is not hexadecimal", path.display()))?);
+    }
+    Ok(all)
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
 }
 
 fn stem(path: &Path) -> String {
@@ -132,7 +156,7 @@ const CONFIG: [&str; 14] = [
     "GUBER_GLOBAL_TIMEOUT=.5s\nGUBER_GLOBAL_SYNC_WAIT=-1ns\nGUBER_GLOBAL_BATCH_LIMIT=0\nGUBER_FORCE_GLOBAL=yes\n",
     "GUBER_SCHEDULE_MAX_WAIT=9223372036854775807h\nGUBER_LOG_LEVEL=warning\nGUBER_LOG_FORMAT=JSON\n",
     "GUBER_PEER_PICKER=replicated-hash\nGUBER_PEER_PICKER_HASH=crc32\nGUBER_REPLICATED_HASH_REPLICAS=512\n",
-    "GUBER_PEER_DISCOVERY_TYPE=none\nGUBER_MEMBERLIST_KNOWN_NODES=10.0.0.1\nGUBER_TLS_CERT=a.pem\nGUBER_CAHCE=1\n",
+    "GUBER_PEER_DISCOVERY_TYPE=none\nGUBER_MEMBERLIST_KNOWN_NODES=10.0.0.1,a/b:7\nGUBER_MEMBERLIST_SECRET_KEYS=MDEyMzQ1Njc4OWFiY2RlZg==\nGUBER_TLS_CERT=a.pem\nGUBER_CAHCE=1\n",
     "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317\nOTEL_TRACES_SAMPLER=traceidratio\n\
      OTEL_TRACES_SAMPLER_ARG=0.25\nOTEL_RESOURCE_ATTRIBUTES=a=b,c=%20\nOTEL_EXPORTER_OTLP_HEADERS=k=v\n",
     "FLYBALL_SEMANTICS=gubernator\nFLYBALL_TIME_ZONE=Europe/Berlin\nFLYBALL_CACHE_BYTES=1GiB\n\

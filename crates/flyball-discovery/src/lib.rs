@@ -49,6 +49,9 @@ pub use file::{FILE_BYTES_MAX, WatchedFile};
 pub use fixed::{BadList, FixedList};
 pub use flyball_core::cluster::PeerInfo;
 #[cfg(feature = "gossip")]
+#[doc(hidden)]
+pub use gossip::judge as judge_gossip;
+#[cfg(feature = "gossip")]
 pub use gossip::{GOSSIP_PORT, Gossip, GossipSettings, Keyring, SEEDS_MAX, Seeds, Timing};
 #[cfg(feature = "kubernetes")]
 pub use kubernetes::{Kubernetes, KubernetesSettings, KubernetesWatch};

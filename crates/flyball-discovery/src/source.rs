@@ -16,7 +16,7 @@ pub type NextPeers<'a> = Pin<Box<dyn Future<Output = Result<Vec<PeerInfo>, Sourc
 /// Somebody who knows the peers.
 ///
 /// Pulled, not pushed: a source does nothing while nobody awaits it, so it needs no task, no queue and no bound
-/// of its own, and dropping it ends it.
+/// of its own, and dropping it ends it. (Gossip has a task, since its neighbours do not wait; dropping it ends it.)
 pub trait Source: fmt::Debug + Send {
     /// The kind as it is configured (`static`, `file`, `dns`, `etcd`, …), for metrics and logs.
     fn kind(&self) -> &'static str;

@@ -13,6 +13,7 @@
 
 mod codec;
 mod driver;
+mod fuzz;
 mod meta;
 mod notes;
 mod seeds;
@@ -32,6 +33,9 @@ pub use self::codec::crypto::Keyring;
 pub use self::seeds::{SEEDS_MAX, Seeds};
 pub use self::settings::{GOSSIP_PORT, GossipSettings};
 pub use self::swim::timing::Timing;
+
+#[doc(hidden)]
+pub use self::fuzz::judge;
 
 use self::driver::Driver;
 use self::sockets::Sockets;

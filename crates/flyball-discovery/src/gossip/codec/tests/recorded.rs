@@ -134,3 +134,13 @@ fn without_the_key_nothing_is_read() {
         assert!(StreamReader::default().feed(&stream, &tolerant).unwrap().is_some());
     }
 }
+
+/// What the fuzz target begins with.
+#[test]
+fn recorded_bytes_are_judged_by_the_fuzz_target() {
+    for text in [PLAIN, ENCRYPTED] {
+        for what in ["packet", "stream"] {
+            lines(text, what).iter().for_each(|bytes| crate::gossip::judge(bytes));
+        }
+    }
+}
