@@ -132,7 +132,7 @@ fn the_http_port_is_called_by_its_name() {
         run(&mut flyball(["check", "a", "b", "--limit", "5", "--duration", "1s", "--address", &node.http]));
     assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
     let expected =
-        format!("error: {} ended the connection without a gRPC answer; is this the HTTP port?", node.http);
+        format!("error: {} ended the connection without a gRPC answer; is this the HTTP port, ", node.http);
     assert!(ended.error_line().starts_with(&expected), "{ended:?}");
 }
 

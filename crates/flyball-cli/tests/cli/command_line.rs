@@ -34,7 +34,7 @@ fn values_that_make_no_sense_together_are_usage_errors_too() {
         ("healthcheck --attempts 0", "--attempts"),
         ("healthcheck --address localhost", "--address <HOST:PORT>': the port is missing"),
         ("check a b --limit 1 --duration 1s --address a:0", "--address <HOST:PORT>': '0' is not a port"),
-        ("bench --address https://a:1", "--address <HOST:PORT>': the node is called without TLS"),
+        ("bench --address https://a:1", "--address <HOST:PORT>': write host:port, and --tls beside it"),
         ("bench --time 1ms", "--time <DURATION>': expected at least 100ms"),
     ] {
         let ended = run(&mut flyball(line.split_whitespace()));

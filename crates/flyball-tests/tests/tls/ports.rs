@@ -9,9 +9,13 @@ use flyball_server::tls::Alpn;
 use flyball_tests::http::Request;
 use flyball_tests::in_process::InProcess;
 use flyball_tests::secured::{Secured, item};
+use flyball_tests::wait::poll;
 use tonic::transport::Endpoint;
 
 use super::{certificates, daemon};
+
+/// For what takes a node some milliseconds.
+const SOON: Duration = Duration::from_secs(10);
 
 fn metric(page: &str, line: &str) -> u64 {
     let found = page.lines().find_map(|it| it.strip_prefix(line));
@@ -28,8 +32,13 @@ fn plain_http_is_told_so_and_nothing_it_asks_is_done() {
         assert_eq!(answer.status, 400);
         assert_eq!(answer.text(), "Client sent an HTTP request to an HTTPS server.\n");
     }
-    let page = daemon.daemon().node().metrics().scrape();
-    assert_eq!(metric(&page, r#"flyball_tls_handshakes_total{listener="http",outcome="not_tls"}"#), 2);
+    // Counted after the answer.
+    let page = poll(SOON, || {
+        let page = daemon.daemon().node().metrics().scrape();
+        let counted = metric(&page, r#"flyball_tls_handshakes_total{listener="http",outcome="not_tls"}"#);
+        (counted == 2).then_some(page)
+    });
+    let page = page.expect("both are counted");
     assert!(!page.contains("gubernator_getratelimit_counter"), "nothing was decided");
 }
 

@@ -143,7 +143,7 @@ fn a_file_of_something_else_is_answered_briefly() {
     let warnings = warnings(&file("x", &lines));
     assert_eq!(warnings.len(), 21);
     assert_eq!(warnings[20], "9980 more unknown variables");
-    let refused: String = (0..10_000).map(|n| format!("GUBER_K8S_{n}=1\n")).collect();
+    let refused: String = (0..10_000).map(|n| format!("OTEL_EXPORTER_OTLP_CERTIFICATE_{n}=1\n")).collect();
     let error = from_strings(&file("x", &refused)).unwrap_err();
     assert_eq!(error.problems().len(), 100);
     assert!(error.to_string().starts_with("10000 problems") && error.to_string().ends_with("and 9900 more"));

@@ -20,7 +20,7 @@ fn p35_bad_values_end_the_start_and_name_the_variable() {
 fn all_mistakes_are_reported_together() {
     let mut strings = env(&[
         ("GUBER_BATCH_WAIT", "abc"),
-        ("GUBER_ETCD_ENDPOINTS", "e:2379"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca"),
         ("GUBER_LOG_LEVEL", "loud"),
         ("FLYBALL_TIME_ZONE", "Mars/Olympus"),
     ]);
@@ -36,8 +36,8 @@ fn all_mistakes_are_reported_together() {
          GUBER_LOG_LEVEL='loud' (environment): expected panic, fatal, error, warn, info, debug or trace\n  \
          GUBER_BATCH_WAIT='abc' (environment): expected a duration: numbers with units, such as 500us, 100ms or \
          1m30s\n  \
-         GUBER_ETCD_ENDPOINTS='e:2379' (environment): etcd discovery is not available in this version; unset the \
-         variable\n  \
+         OTEL_EXPORTER_OTLP_CERTIFICATE='/ca' (environment): TLS to the collector of traces is not available in this \
+         version; unset the variable\n  \
          FLYBALL_TIME_ZONE='Mars/Olympus' (environment): no such time zone; expected an IANA name such as \
          Europe/Berlin or UTC"
     );
