@@ -21,6 +21,9 @@ use crate::wait::poll;
 /// Members that are not healthy by then hang.
 const READY: Duration = Duration::from_secs(20);
 
+/// As the original calls its keys by default.
+const PREFIX: &str = "/gubernator-peers";
+
 /// Members of one etcd, numbered from 0. Dropping it kills them.
 #[derive(Debug)]
 pub struct Etcd {
@@ -177,6 +180,12 @@ impl Etcd {
         let question = json!({ "key": base64(key.as_bytes()), "value": base64(value.as_bytes()) });
         let answer = self.ask("/v3/kv/put", &question)?;
         Ok(answer["header"]["revision"].as_str().context("a revision")?.parse()?)
+    }
+
+    /// Writes a node as an original writes itself, without a lease.
+    pub fn register(&self, address: &str) -> anyhow::Result<()> {
+        let info = json!({ "data-center": "", "http-address": "", "grpc-address": address });
+        self.put(&format!("{PREFIX}{address}"), &info.to_string()).map(drop)
     }
 
     /// Takes a key away.

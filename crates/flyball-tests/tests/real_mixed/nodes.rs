@@ -21,8 +21,6 @@ use tempfile::TempDir;
 
 /// A cluster that has not formed by then does not form.
 const FORMED: Duration = Duration::from_secs(40);
-/// As the original calls its keys in etcd by default.
-const ETCD_PREFIX: &str = "/gubernator-peers";
 /// For what takes nodes a few hundred milliseconds.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
@@ -224,7 +222,7 @@ impl Cluster {
         let etcd = kinds.iter().any(|kind| !kind.is_ours()).then(|| {
             let etcd = Etcd::prepare(network, 1).unwrap().start().unwrap();
             for (place, _) in kinds.iter().enumerate().filter(|(_, kind)| kind.is_ours()) {
-                register(&etcd, &address(place));
+                etcd.register(&address(place)).unwrap();
             }
             etcd
         });
@@ -320,10 +318,4 @@ pub(crate) fn with(item: &Value, fields: &Value) -> Value {
     let mut item = item.clone();
     item.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     item
-}
-
-/// Writes a node into etcd as an original writes itself, without a lease.
-fn register(etcd: &Etcd, address: &str) {
-    let info = json!({ "data-center": "", "http-address": "", "grpc-address": address });
-    etcd.put(&format!("{ETCD_PREFIX}{address}"), &info.to_string()).unwrap();
 }

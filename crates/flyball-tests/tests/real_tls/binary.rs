@@ -76,7 +76,7 @@ fn p33_healthcheck_of_a_node_with_tls() {
         told(&certificates, "named"),
         with(told(&certificates, "node"), &[mode]),
         with(told(&certificates, "named"), &[mode, status]),
-        vec![auto.clone()],
+        vec![auto],
     ] {
         let mut cluster = Cluster::start(23, &[Ours], &variables, anybody.clone());
         let healthcheck =

@@ -10,7 +10,7 @@ use flyball::pb::{GetRateLimitsReq, RateLimitReq, RateLimitResp};
 use flyball_server::tls::Alpn;
 use flyball_tests::binary::clean;
 use flyball_tests::certificates::{Certificates, Flaw};
-use flyball_tests::etcd;
+use flyball_tests::etcd::Etcd;
 use flyball_tests::process::Process;
 use flyball_tests::secured::Secured;
 use flyball_tests::tools::Tool;
@@ -48,7 +48,7 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Node>,
     pub(crate) client: Secured,
     pub(crate) runtime: Runtime,
-    _etcd: Option<Process>,
+    _etcd: Option<Etcd>,
     _folder: TempDir,
 }
 
@@ -89,11 +89,10 @@ impl Cluster {
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let grpc = |place: usize| SocketAddr::from((ip(network, NODES[place]), 1051));
-        let endpoint = SocketAddr::from((ip(network, 100), 2379));
         let etcd = kinds.contains(&Kind::Original).then(|| {
-            let etcd = etcd::start(endpoint, folder.path()).unwrap();
+            let etcd = Etcd::prepare(network, 1).unwrap().start().unwrap();
             for (place, _) in kinds.iter().enumerate().filter(|(_, kind)| **kind == Kind::Ours) {
-                etcd::register(endpoint, &grpc(place).to_string()).unwrap();
+                etcd.register(&grpc(place).to_string()).unwrap();
             }
             etcd
         });
@@ -104,7 +103,8 @@ impl Cluster {
                 Kind::Original => {
                     let mut command = clean(&Tool::Gubernator.path());
                     command.env("OTEL_TRACES_EXPORTER", "none").env("GUBER_PEER_DISCOVERY_TYPE", "etcd");
-                    command.env("GUBER_ETCD_ENDPOINTS", endpoint.to_string());
+                    command
+                        .env("GUBER_ETCD_ENDPOINTS", etcd.as_ref().map(Etcd::endpoints).unwrap_or_default());
                     command
                 }
                 Kind::Ours => {
