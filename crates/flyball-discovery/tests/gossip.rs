@@ -1,5 +1,6 @@
 //! Sources that find each other over real sockets.
 #![cfg(feature = "gossip")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

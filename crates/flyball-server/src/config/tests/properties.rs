@@ -90,6 +90,8 @@ proptest! {
         let mut expected = loaded.config;
         expected.otel.headers = Pairs::default();
         expected.cluster.peer_secret = None;
+        expected.discovery.etcd.password = None;
+        expected.discovery.member_list.secret_keys = None;
         prop_assert_eq!(ok(&again).config, expected);
     }
 
