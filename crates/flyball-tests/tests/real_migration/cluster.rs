@@ -79,12 +79,11 @@ impl Node {
         answers
     }
 
-    /// Who owns these keys by the word of this node. Nothing is left of the question.
-    fn owners(&self, keys: &[String]) -> Option<Vec<String>> {
-        let look = |key: &String| json!({ "name": "owner", "unique_key": key, "limit": 1, "duration": 1 });
+    /// Who owns what these look at, by the word of this node.
+    fn owners(&self, looks: &[Value]) -> Option<Vec<String>> {
         let mut owners = Vec::new();
-        for keys in keys.chunks(ITEMS) {
-            for answer in self.ask(&keys.iter().map(look).collect::<Vec<_>>()) {
+        for looks in looks.chunks(ITEMS) {
+            for answer in self.ask(looks) {
                 if answer["error"] != "" {
                     return None;
                 }
@@ -150,11 +149,16 @@ impl Cluster {
         }
     }
 
-    /// The owner of each key, on which all nodes agree.
+    /// The owner of each key, on which all nodes agree; `look` makes a question of a key.
     #[track_caller]
-    pub(crate) fn owners(&self, keys: &[String]) -> BTreeMap<String, String> {
+    pub(crate) fn owners(
+        &self,
+        keys: &[String],
+        look: impl Fn(&String) -> Value,
+    ) -> BTreeMap<String, String> {
+        let looks: Vec<_> = keys.iter().map(look).collect();
         let agreed = poll(FORMED, || {
-            let all: Vec<_> = self.nodes.iter().map(|node| node.owners(keys)).collect::<Option<_>>()?;
+            let all: Vec<_> = self.nodes.iter().map(|node| node.owners(&looks)).collect::<Option<_>>()?;
             all.windows(2).all(|two| two[0] == two[1]).then(|| all[0].clone())
         });
         let owners = agreed.unwrap_or_else(|| panic!("the nodes do not agree on who owns what"));

@@ -53,8 +53,8 @@ struct Run {
     cluster: Cluster,
     load: Load,
     keys: Vec<String>,
-    /// Hits that each key has had.
-    used: i64,
+    /// So many are done.
+    steps: usize,
 }
 
 impl Run {
@@ -63,34 +63,23 @@ impl Run {
         let load = Load::start(CALLS_PER_SECOND, &cluster.addresses());
         // The first bytes differ: the ring's hash hardly mixes the last ones.
         let keys = (0..KEYS).map(|number| format!("{number}-migration")).collect();
-        Self { cluster, load, keys, used: 0 }
+        Self { cluster, load, keys, steps: 0 }
     }
 
     /// Replaces one node and looks at everything that must hold.
     fn step(&mut self, place: usize, kind: Kind) -> Step {
         let stopped = self.cluster.nodes[place].kind;
         let leaving = self.cluster.nodes[place].address.clone();
-        let before = self.cluster.owners(&self.keys);
+        let before = self.cluster.owners(&self.keys, look);
         let staying: Vec<_> =
             self.keys.iter().filter(|key| before[*key] != leaving).step_by(20).cloned().collect();
         let asked = (place + 1) % 3;
-        let round = self.used;
-        let global = self
-            .keys
-            .iter()
-            .find(|key| before[*key] == self.cluster.nodes[asked].address)
-            .map(|key| format!("{key}-{round}"))
-            .unwrap();
-        // Hits on keys that keep their owner; a GLOBAL key is used up at its owner, wherever that is.
-        let hit = |key: &String| json!({ "name": "kept", "unique_key": key, "hits": 1, "limit": 1000, "duration": HOUR });
-        let hits: Vec<_> = staying.iter().map(hit).collect();
+        // Hits on keys that keep their owner; a GLOBAL key is used up at its owner, which stays too.
+        let hits: Vec<_> = staying.iter().map(|key| with_hits(look(key), 1)).collect();
         self.cluster.nodes[asked].ask(&hits);
-        let global = json!({ "name": "global", "unique_key": global, "hits": 1, "limit": 5, "duration": HOUR,
-                             "behavior": "GLOBAL" });
+        let global = self.global_key(asked);
         self.refused_everywhere(&global);
         let counts = |run: &Self| -> Vec<Value> {
-            let look =
-                |key: &String| json!({ "name": "kept", "unique_key": key, "limit": 1000, "duration": HOUR });
             let looks: Vec<_> = staying.iter().map(look).collect();
             run.cluster.nodes[asked].ask(&looks).iter().map(|answer| answer["remaining"].clone()).collect()
         };
@@ -104,10 +93,10 @@ impl Run {
         let tally = self.load.report();
         assert_eq!(tally.granted + tally.failed, tally.calls, "a call is granted or it failed");
 
-        assert_eq!(self.cluster.owners(&self.keys), before, "an owner changed");
+        assert_eq!(self.cluster.owners(&self.keys, look), before, "an owner changed");
         assert_eq!(counts(self), counted, "counts of keys whose owner stayed");
         self.refused_everywhere(&global);
-        self.used += 1;
+        self.steps += 1;
         let ours: Vec<_> = self.cluster.nodes.iter().filter(|node| node.kind == Kind::Flyball).collect();
         let ours: Vec<_> = ours.iter().map(|node| node.address.as_str()).collect();
         Step {
@@ -120,6 +109,22 @@ impl Run {
             kept: counted.len(),
             texts: tally.texts().into_iter().map(|(text, count)| format!("{count} x {text}")).collect(),
         }
+    }
+
+    /// One hit on a fresh GLOBAL key that this node owns.
+    fn global_key(&self, owner: usize) -> Value {
+        let step = self.steps;
+        let keys: Vec<_> = (0..100).map(|number| format!("{number}-global-{step}")).collect();
+        let hit = |key: &String| {
+            json!({ "name": "global", "unique_key": key, "hits": 1, "limit": 5, "duration": HOUR,
+                    "behavior": "GLOBAL" })
+        };
+        // The shortest of lives, so that nothing is left of the question.
+        let look = |key: &String| json!({ "name": "global", "unique_key": key, "limit": 5, "duration": 1 });
+        let owners = self.cluster.owners(&keys, look);
+        sleep_ms(5);
+        let found = keys.iter().find(|key| owners[*key] == self.cluster.nodes[owner].address);
+        hit(found.expect("of a hundred keys each node owns some"))
     }
 
     /// Every node refuses this key from some moment on, and none grants more than its limit until then.
@@ -135,6 +140,16 @@ impl Run {
             assert!(granted <= 5, "{node} granted {granted} of {global}");
         }
     }
+}
+
+/// Looks at a key whose counts are compared.
+fn look(key: &String) -> Value {
+    json!({ "name": "kept", "unique_key": key, "hits": 0, "limit": 1000, "duration": HOUR })
+}
+
+fn with_hits(mut item: Value, hits: i64) -> Value {
+    item["hits"] = hits.into();
+    item
 }
 
 /// All steps of one order: there and back.
