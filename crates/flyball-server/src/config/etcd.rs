@@ -29,7 +29,7 @@ pub struct Etcd {
     pub user: Option<String>,
     /// The user's password.
     pub password: Option<String>,
-    /// The switch; [`Etcd::tls_is_on`] is what counts.
+    /// Whether TLS is spoken: what the switch says, or else whether anything else asks for it.
     pub tls_enable: Option<bool>,
     /// A file of authorities.
     pub tls_ca: Option<String>,
@@ -39,8 +39,12 @@ pub struct Etcd {
     pub tls_key: Option<String>,
     /// Take any certificate for good.
     pub tls_skip_verify: Option<bool>,
-    /// Whether anything asked for TLS.
-    pub tls_is_on: bool,
+}
+
+impl Etcd {
+    fn tls_is_on(&self) -> bool {
+        self.tls_enable == Some(true)
+    }
 }
 
 /// Members of etcd, as written.
@@ -76,14 +80,20 @@ const TLS_FILES: [&str; 4] = [
     "discovery.etcd.tls_skip_verify",
 ];
 
-/// Settles whether TLS is on.
+/// Settles whether TLS is on. The answer is the switch's value from here on: shown, it makes the same configuration
+/// again, also when all that asked for TLS was a variable with a misspelt name.
 pub(super) fn complete(config: &mut Config, raw: &Raw) {
-    let said = TLS_FILES.iter().any(|name| raw.given_by_name(name).is_some());
-    let by_prefix = raw.variables.iter().any(|(name, given)| {
-        name.starts_with(TLS_PREFIX) && name != "GUBER_ETCD_TLS_ENABLE" && !given.text.is_empty()
-    });
-    let etcd = &mut config.discovery.etcd;
-    etcd.tls_is_on = etcd.tls_enable == Some(true) || said || by_prefix;
+    if others_ask_for_tls(raw) {
+        config.discovery.etcd.tls_enable.get_or_insert(true);
+    }
+}
+
+/// Whether anything but the switch asks for TLS.
+fn others_ask_for_tls(raw: &Raw) -> bool {
+    TLS_FILES.iter().any(|name| raw.given_by_name(name).is_some())
+        || raw.variables.iter().any(|(name, given)| {
+            name.starts_with(TLS_PREFIX) && name != "GUBER_ETCD_TLS_ENABLE" && !given.text.is_empty()
+        })
 }
 
 /// Whether the settings fit together.
@@ -111,14 +121,14 @@ pub(super) fn check(
         ),
         _ => {}
     }
-    if etcd.tls_is_on && etcd.endpoints.0.iter().any(|endpoint| endpoint.secure() == Some(false)) {
+    if etcd.tls_is_on() && etcd.endpoints.0.iter().any(|endpoint| endpoint.secure() == Some(false)) {
         report(
             "discovery.etcd.endpoints",
             "TLS is on, and http:// asks for none; expected https:// or no scheme".to_owned(),
         );
     }
     if etcd.tls_enable == Some(false) {
-        match etcd.tls_is_on {
+        match others_ask_for_tls(raw) {
             true => report(
                 "discovery.etcd.tls_enable",
                 "other settings turn TLS on; expected no value, or none of the others".to_owned(),
@@ -174,7 +184,7 @@ impl Config {
                 .user
                 .clone()
                 .map(|name| EtcdUser { name, password: etcd.password.clone().unwrap_or_default() }),
-            tls: etcd.tls_is_on.then(tls),
+            tls: etcd.tls_is_on().then(tls),
         }
     }
 

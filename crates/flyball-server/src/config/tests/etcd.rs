@@ -63,8 +63,8 @@ fn names_of_the_helper_library_fill_in_and_one_of_them_wins() {
         etcd(&[&pairs[..], &[("GUBER_ETCD_USER", "ours"), ("GUBER_ETCD_DIAL_TIMEOUT", "9s")]].concat());
     assert_eq!(both.discovery.etcd.user.as_deref(), Some("ours"));
     assert_eq!(both.discovery.etcd.dial_timeout, seconds(3));
-    assert!(etcd(&[("ETCD3_CA", "/ca")]).discovery.etcd.tls_is_on);
-    assert!(etcd(&[("ETCD3_ENABLE_TLS", "true")]).discovery.etcd.tls_is_on);
+    assert_eq!(etcd(&[("ETCD3_CA", "/ca")]).discovery.etcd.tls_enable, Some(true));
+    assert_eq!(etcd(&[("ETCD3_ENABLE_TLS", "true")]).discovery.etcd.tls_enable, Some(true));
     assert_eq!(etcd(&[("ETCD3_ENDPOINT", "elsewhere:1")]).discovery.etcd, etcd(&[]).discovery.etcd);
     let shown = effective(&ok(&env(&[TYPE, pairs[1], pairs[0]])), "discovery.etcd.password");
     assert_eq!(shown.value, "<redacted>");
@@ -78,14 +78,17 @@ fn anything_about_tls_turns_it_on_also_under_a_name_that_is_misspelt() {
         ("GUBER_ETCD_TLS_CA", "/ca"),
         ("GUBER_ETCD_TLS_SKIP_VERIFY", "false"),
     ] {
-        assert!(etcd(&[(name, value)]).discovery.etcd.tls_is_on, "{name}");
+        assert_eq!(etcd(&[(name, value)]).discovery.etcd.tls_enable, Some(true), "{name}");
     }
-    assert!(!etcd(&[("GUBER_ETCD_TLS_CA", "")]).discovery.etcd.tls_is_on);
+    assert_eq!(etcd(&[("GUBER_ETCD_TLS_CA", "")]).discovery.etcd.tls_enable, None);
+    // Also in what is shown, whatever turned it on.
+    let misspelt = ok(&env(&[TYPE, ("GUBER_ETCD_TLS_EABLED", "1")]));
+    assert_eq!(effective(&misspelt, "discovery.etcd.tls_enable").value, "true");
     // A misspelt name is said to be one.
     let warned = warnings(&env(&[TYPE, ("GUBER_ETCD_TLS_EABLED", "1")]));
     assert!(warned.len() == 1 && warned[0].contains("did you mean GUBER_ETCD_TLS_ENABLE?"), "{warned:?}");
     let file = file("c.toml", "[discovery]\ntype = 'etcd'\n[discovery.etcd]\ntls_enable = true\n");
-    assert!(ok(&file).config.discovery.etcd.tls_is_on);
+    assert_eq!(ok(&file).config.discovery.etcd.tls_enable, Some(true));
 }
 
 #[test]
@@ -98,7 +101,7 @@ fn what_the_original_took_for_true_is_a_truth_value_here_and_said_to_be() {
         !etcd(&[("GUBER_ETCD_TLS_SKIP_VERIFY", "false")]).etcd_settings(&own("a:1")).tls.unwrap().skip_verify
     );
     assert!(warned(&[("GUBER_ETCD_TLS_SKIP_VERIFY", "false")]).contains("any value turned that off"));
-    assert!(!etcd(&[("GUBER_ETCD_TLS_ENABLE", "false")]).discovery.etcd.tls_is_on);
+    assert_eq!(etcd(&[("GUBER_ETCD_TLS_ENABLE", "false")]).discovery.etcd.tls_enable, Some(false));
     assert!(warned(&[("GUBER_ETCD_TLS_ENABLE", "false")]).contains("any value turned it on"));
 }
 
