@@ -15,6 +15,7 @@
 mod client;
 mod endpoint;
 mod follow;
+mod outbox;
 mod pace;
 mod register;
 #[cfg(test)]
@@ -23,7 +24,6 @@ mod tls;
 mod value;
 mod wire;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
@@ -39,6 +39,7 @@ pub use self::tls::EtcdTls;
 
 use self::client::{Connection, Keys, Watch};
 use self::follow::Follow;
+use self::outbox::Outbox;
 use self::register::Register;
 use crate::source::{NextPeers, PEERS_MAX, Source, SourceError};
 
@@ -159,7 +160,6 @@ impl Etcd {
             tls::client_config(files).map_err(|error| SourceError::new(format!("TLS for etcd: {error}")))?;
         }
         let members = settings.endpoints.len();
-        let outbox = Outbox { members, may_register: true, may_follow: true, ..Outbox::default() };
         Ok(Self {
             settings: Arc::new(settings),
             machines: None,
@@ -167,7 +167,7 @@ impl Etcd {
             following: None,
             writing: false,
             lease: None,
-            outbox,
+            outbox: Outbox::new(members),
             leaving: false,
         })
     }
@@ -216,8 +216,7 @@ impl Etcd {
             Registered::New(lease, revision, connection) => {
                 register.registered(now, revision);
                 self.lease = Some((lease, connection));
-                self.outbox.registering.clear();
-                self.outbox.may_register = false;
+                self.outbox.registering.succeeded();
             }
             Registered::Alive(lease, connection) => {
                 register.kept_alive(now);
@@ -225,13 +224,12 @@ impl Etcd {
             }
             Registered::Failed(member, error) => {
                 register.failed(now);
-                self.outbox.registering.insert(member, error);
-                self.outbox.may_register &= self.outbox.registering.len() < self.outbox.members;
+                self.outbox.registering.failed(member, error);
             }
             Registered::Lost(why) => {
                 tracing::debug!("the lease in etcd cannot be kept alive and is got anew: {why}");
                 register.failed(now);
-                self.outbox.may_register = true;
+                self.outbox.registering.begins_anew();
             }
             Registered::Paused => {}
         }
@@ -244,8 +242,7 @@ impl Etcd {
             Followed::Read(session, keys) => {
                 let listed = value::read(&keys.entries);
                 let count = keys.entries.len();
-                self.outbox.following.clear();
-                self.outbox.may_follow = false;
+                self.outbox.following.succeeded();
                 self.outbox.faults = match count > PEERS_MAX {
                     true => format!("more than {PEERS_MAX} keys have the prefix; expected no more"),
                     false => listed.faults,
@@ -258,7 +255,7 @@ impl Etcd {
                 if !seen && register.missing(now, keys.revision) {
                     tracing::debug!("this node's key in etcd is gone and is written again");
                     self.registering = None;
-                    self.outbox.may_register = true;
+                    self.outbox.registering.begins_anew();
                 }
                 let peers = if count > PEERS_MAX { None } else { Some(listed.peers) };
                 if let Some(peers) = follow.read(now, keys.revision, own, peers) {
@@ -272,14 +269,13 @@ impl Etcd {
             }
             Followed::Failed(member, error) => {
                 follow.failed(now);
-                self.outbox.following.insert(member, error);
-                self.outbox.may_follow &= self.outbox.following.len() < self.outbox.members;
+                self.outbox.following.failed(member, error);
                 None
             }
             Followed::Lost(why) => {
                 tracing::debug!("the watch on etcd ended and is begun anew: {why}");
                 follow.failed(now);
-                self.outbox.may_follow = true;
+                self.outbox.following.begins_anew();
                 None
             }
             Followed::Paused(session) => session,
@@ -410,8 +406,7 @@ impl Source for Etcd {
                 self.registered(done);
             }
             self.registering = None;
-            self.outbox.may_register = false;
-            self.outbox.registering.clear();
+            self.outbox.registering.succeeded();
             let Some((lease, mut connection)) = self.lease.take() else { return };
             let until = Instant::now() + LEAVE_MAX;
             let mut left = Err(String::new());
@@ -438,74 +433,5 @@ impl Source for Etcd {
                 ),
             }
         })
-    }
-}
-
-/// What there is to tell, so that news and troubles each are told once.
-#[derive(Debug, Default)]
-struct Outbox {
-    /// A set that has not been told.
-    news: Option<Vec<PeerInfo>>,
-    /// The one that was told last.
-    told: Option<Vec<PeerInfo>>,
-    /// How many members there are.
-    members: usize,
-    /// What each member said last to attempts that failed, since one did not. Told when all of them failed: one that
-    /// is away is none of our troubles.
-    registering: BTreeMap<usize, String>,
-    following: BTreeMap<usize, String>,
-    /// Whether the first tries since a success are not over: what fails next may be the same trouble.
-    may_register: bool,
-    may_follow: bool,
-    /// What is wrong with some of the keys.
-    faults: String,
-    /// The troubles that were told last; empty when they were over.
-    told_troubles: String,
-}
-
-impl Outbox {
-    fn take(&mut self) -> Option<Result<Vec<PeerInfo>, SourceError>> {
-        if let Some(set) = self.news.take() {
-            self.told = Some(set.clone());
-            // Whoever hears of a set takes troubles to be over; if they are not they follow.
-            self.told_troubles.clear();
-            return Some(Ok(set));
-        }
-        let troubles = self.troubles();
-        let settled = !self.may_register && !self.may_follow;
-        if troubles == self.told_troubles || !(settled || troubles.is_empty()) {
-            return None;
-        }
-        self.told_troubles = troubles;
-        match (self.told_troubles.is_empty(), &self.told) {
-            (false, _) => Some(Err(SourceError::paced(format!("etcd: {}", self.told_troubles)))),
-            (true, Some(set)) => Some(Ok(set.clone())),
-            (true, None) => None,
-        }
-    }
-
-    fn troubles(&self) -> String {
-        let listed = |all: &BTreeMap<usize, String>| match all.len() < self.members {
-            true => String::new(),
-            false => all.values().cloned().collect::<Vec<_>>().join(", "),
-        };
-        let (registering, following) = (listed(&self.registering), listed(&self.following));
-        let mut troubles = Vec::new();
-        match (registering.is_empty(), following.is_empty()) {
-            (true, true) => {}
-            (false, false) if registering == following => troubles.push(following),
-            (registered, followed) => {
-                if !followed {
-                    troubles.push(format!("cannot read the peers: {following}"));
-                }
-                if !registered {
-                    troubles.push(format!("cannot register this node: {registering}"));
-                }
-            }
-        }
-        if !self.faults.is_empty() {
-            troubles.push(format!("left out: {}", self.faults));
-        }
-        troubles.join("; ")
     }
 }

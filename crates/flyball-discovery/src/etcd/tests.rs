@@ -1,57 +1,9 @@
-//! What is told when, and an etcd that is not there. The rest is proved against real ones (`real_etcd`).
+//! Settings, and an etcd that is not there. The rest is proved against real ones (`real_etcd`).
 
 use tokio::net::TcpListener;
 
 use super::*;
 use crate::Recover;
-
-fn set(addresses: &[&str]) -> Vec<PeerInfo> {
-    addresses.iter().copied().map(PeerInfo::new).collect()
-}
-
-fn outbox(members: usize) -> Outbox {
-    Outbox { members, ..Outbox::default() }
-}
-
-fn said(answer: Option<Result<Vec<PeerInfo>, SourceError>>) -> String {
-    match answer {
-        None => "nothing".to_owned(),
-        Some(Ok(set)) => format!("{} peers", set.len()),
-        Some(Err(error)) => error.message,
-    }
-}
-
-#[test]
-fn a_member_that_is_away_is_no_trouble_while_another_answers() {
-    let mut outbox = outbox(2);
-    outbox.following.insert(0, "a: refused".to_owned());
-    assert_eq!(said(outbox.take()), "nothing");
-    outbox.following.insert(1, "b: refused".to_owned());
-    assert_eq!(said(outbox.take()), "etcd: cannot read the peers: a: refused, b: refused");
-    // Told once, however often it is tried.
-    outbox.following.insert(0, "a: refused".to_owned());
-    assert_eq!(said(outbox.take()), "nothing");
-    // Reading and registering fail for the same reason, which is said once.
-    outbox.registering = outbox.following.clone();
-    assert_eq!(said(outbox.take()), "etcd: a: refused, b: refused");
-}
-
-#[test]
-fn the_end_of_troubles_is_told_with_the_set_in_force_and_news_do_not_hide_troubles() {
-    let mut outbox = outbox(1);
-    outbox.news = Some(set(&["a:1"]));
-    outbox.registering.insert(0, "a: no space".to_owned());
-    assert_eq!(said(outbox.take()), "1 peers");
-    assert_eq!(said(outbox.take()), "etcd: cannot register this node: a: no space");
-    outbox.news = Some(set(&["a:1", "b:1"]));
-    assert_eq!(said(outbox.take()), "2 peers");
-    assert_eq!(said(outbox.take()), "etcd: cannot register this node: a: no space");
-    outbox.registering.clear();
-    assert_eq!(said(outbox.take()), "2 peers");
-    assert_eq!(said(outbox.take()), "nothing");
-    outbox.faults = "key 'x' …".to_owned();
-    assert_eq!(said(outbox.take()), "etcd: left out: key 'x' …");
-}
 
 fn settings(endpoints: &[&str]) -> EtcdSettings {
     EtcdSettings {
