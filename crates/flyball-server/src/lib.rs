@@ -8,6 +8,7 @@ mod accept;
 mod activity;
 pub mod config;
 pub mod daemon;
+mod greeting;
 pub mod grpc;
 pub mod http;
 pub mod listen;

@@ -8,12 +8,11 @@
 //! A connection ends gently (GOAWAY, open calls finish, no new ones) when the daemon drains or the connection
 //! reaches its age. How long a drain may take is the caller's bound: dropping [`serve`]'s future cuts whatever is
 //! still open. Two kinds of clients get less patience: one that has not said a whole first frame is dropped at once when
-//! draining and after [`HANDSHAKE_WITHIN`] anyway, and one without an open call that does not answer the ping of the
+//! draining and after [`GREETED_WITHIN`](crate::greeting::GREETED_WITHIN) anyway, and one without an open call that does not answer the ping of the
 //! GOAWAY is dropped after a second ([`Activity::abandoned`]).
 
 use std::convert::Infallible;
 use std::future;
-use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +31,7 @@ use tonic::transport::server::{Connected, TcpConnectInfo};
 use super::executor::OnTheSpot;
 use crate::accept::Acceptor;
 use crate::activity::{Activity, Counted, Watched};
-use crate::rewound::Rewound;
+use crate::greeting::greeted;
 use crate::tls::{Secured, TlsPort};
 
 /// The most connections at a time; further ones wait in the listener's backlog until one ends.
@@ -54,15 +53,6 @@ const LOCAL_RESETS: usize = 1_024;
 /// The original's keepalive: a ping after two idle hours, an answer within 20 s.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
-/// A client speaks first in HTTP/2; one that doesn't is a port scan or lost its network.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(20);
-/// What every HTTP/2 client says first, before its SETTINGS.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Length, type, flags and stream of a frame.
-const FRAME_HEAD: usize = 9;
-/// A first frame longer than any client may send is left to the protocol to refuse.
-const FIRST_FRAME_MAX: usize = 16 << 10;
-
 /// Serves `service` on `listener` until `drain` is cancelled and every connection has ended.
 ///
 /// `max_age`: connections this old are asked to go, and closed when they are still there after as much again.
@@ -158,23 +148,17 @@ pub(crate) fn protocol() -> http2::Builder<OnTheSpot> {
     builder
 }
 
-async fn connection<IO, S>(mut stream: IO, service: S, age: Option<Duration>, life: Life)
+async fn connection<IO, S>(stream: IO, service: S, age: Option<Duration>, life: Life)
 where
     IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
     S::Future: Send + Unpin + 'static,
 {
     let Life { protocol, grace, drain } = life;
-    let handshake = tokio::select! {
-        handshake = first_frame(&mut stream) => handshake,
-        () = drain.cancelled() => return,
-        () = tokio::time::sleep(HANDSHAKE_WITHIN) => return,
-    };
-    let Ok(handshake) = handshake else { return };
+    let Some(Some(stream)) = drain.run_until_cancelled(greeted(stream)).await else { return };
 
     let activity = Activity::default();
     let service = Counted { service, activity: activity.clone() };
-    let stream = Rewound::new(handshake, stream);
     let stream = TokioIo::new(Watched { stream, activity: activity.clone() });
     let mut connection = pin!(protocol.serve_connection(stream, service));
     let grace = tokio::select! {
@@ -187,32 +171,6 @@ where
         ended = connection.as_mut() => report_error(ended),
         () = after(grace) => tracing::debug!("closed a gRPC connection past its age and grace"),
         () = activity.abandoned() => tracing::debug!("closed a gRPC connection that did not answer a GOAWAY"),
-    }
-}
-
-/// Reads the client's preface and first frame, or as much as tells that this is something else. At most
-/// [`FIRST_FRAME_MAX`] and a little; what was read is to be served again.
-async fn first_frame(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
-    // Room for what clients really send: a preface, a few settings, often a WINDOW_UPDATE.
-    let mut bytes = Vec::with_capacity(128);
-    loop {
-        if bytes.iter().zip(PREFACE).any(|(got, expected)| got != expected) {
-            return Ok(bytes);
-        }
-        let wanted = match bytes.get(PREFACE.len()..) {
-            Some([a, b, c, ..]) => {
-                let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
-                if length > FIRST_FRAME_MAX || bytes.len() >= PREFACE.len() + FRAME_HEAD + length {
-                    return Ok(bytes);
-                }
-                PREFACE.len() + FRAME_HEAD + length
-            }
-            _ => PREFACE.len() + FRAME_HEAD,
-        };
-        bytes.reserve(wanted.saturating_sub(bytes.len()));
-        if stream.read_buf(&mut bytes).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
     }
 }
 
@@ -257,22 +215,6 @@ mod tests {
             let range = 90.0 + 2.0 * f64::from(tenth)..92.0 + 2.0 * f64::from(tenth);
             let inside = ages.iter().filter(|a| range.contains(&a.as_secs_f64())).count();
             assert!((9..=11).contains(&inside), "{inside} of 100 in {range:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn the_first_frame_is_read_whole_and_strangers_at_once() {
-        let mut settings = PREFACE.to_vec();
-        settings.extend([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100]);
-        let (huge, other) = ([PREFACE, &[0xff; FRAME_HEAD]].concat(), b"GET / HTTP/1.1".to_vec());
-        for (bytes, complete) in [(&settings, settings.len()), (&huge, PREFACE.len() + 3), (&other, 1)] {
-            for (end, sent) in (1..=bytes.len()).map(|end| (end, &bytes[..end])) {
-                let got = first_frame(&mut &*sent).await;
-                match end >= complete {
-                    true => assert_eq!(got.unwrap(), sent),
-                    false => assert_eq!(got.unwrap_err().kind(), io::ErrorKind::UnexpectedEof, "{end}"),
-                }
-            }
         }
     }
 

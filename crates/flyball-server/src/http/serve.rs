@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::HttpService;
 use crate::accept::Acceptor;
 use crate::activity::{Activity, Counted, Watched};
+use crate::greeting::greeted;
 use crate::grpc::protocol;
 use crate::tls::{Secured, TlsPort};
 
@@ -26,8 +27,8 @@ pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// may idle. Longer than common clients keep an idle connection (90 s), so that it is they who close it.
 pub const HEADER_WITHIN: Duration = Duration::from_secs(120);
 
-/// How long a handshake may still take during a shutdown.
-const SECURED_WITHIN: Duration = Duration::from_secs(1);
+/// How long a handshake, and then an HTTP/2 client's greeting, may still take during a shutdown.
+const BEGUN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Serves HTTP/1.1 on `listener` until `shutdown`, then lets open requests finish. HTTP/2 is spoken only with `tls`, to
 /// clients that ask for it in the handshake; with `tls` the port speaks nothing that is not secured.
@@ -70,20 +71,29 @@ async fn accepted(
     let Some(tls) = tls else {
         return connection(stream, service, shutdown).await;
     };
-    let given_up = async {
-        if let Some(shutdown) = &shutdown {
-            shutdown.cancelled().await;
-        }
-        tokio::time::sleep(SECURED_WITHIN).await;
-    };
-    let secured = tokio::select! {
-        secured = tls.accept(stream) => secured,
-        () = given_up => None,
-    };
+    let secured = until(shutdown.as_ref(), tls.accept(stream)).await;
     let Some(Secured { stream, http2, .. }) = secured else { return };
     match http2 {
         true => connection_of_many(stream, service, shutdown).await,
         false => connection(stream, service, shutdown).await,
+    }
+}
+
+/// What begins a connection, or `None` when it is still not there some time after the shutdown. Without a `shutdown` to
+/// wait for it is under way already.
+async fn until<T>(
+    shutdown: Option<&CancellationToken>,
+    beginning: impl Future<Output = Option<T>>,
+) -> Option<T> {
+    let given_up = async {
+        if let Some(shutdown) = shutdown {
+            shutdown.cancelled().await;
+        }
+        tokio::time::sleep(BEGUN_WITHIN).await;
+    };
+    tokio::select! {
+        begun = beginning => begun,
+        () = given_up => None,
     }
 }
 
@@ -121,10 +131,14 @@ async fn connection_of_many<S>(stream: S, service: HttpService, shutdown: Option
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
+    let Some(stream) = until(shutdown.as_ref(), greeted(stream)).await else { return };
     let activity = Activity::default();
     let service = Counted { service, activity: activity.clone() };
     let stream = Watched { stream, activity: activity.clone() };
-    let connection = protocol().serve_connection(TokioIo::new(stream), service);
+    // A client that lost its network is noticed as soon as one over HTTP/1.
+    let mut protocol = protocol();
+    let connection =
+        protocol.keep_alive_interval(HEADER_WITHIN).serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     if let Some(shutdown) = shutdown {
         tokio::select! {

@@ -163,3 +163,30 @@ async fn dropping_the_server_cuts_everything() {
     server.task.abort();
     assert_eq!(rest(&mut busy).await, "");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_of_http_2_that_says_nothing_is_let_go() {
+    let service = HttpService::new(Node::builder().build(), HttpOptions::default());
+    let (_silent, stream) = tokio::io::duplex(1_024);
+    let served = connection_of_many(stream, service.clone(), Some(CancellationToken::new()));
+    tokio::time::timeout(Duration::from_secs(60), served).await.expect("it was waited for");
+
+    // During a shutdown it is waited for a moment only.
+    let shutdown = CancellationToken::new();
+    shutdown.cancel();
+    for shutdown in [Some(shutdown), None] {
+        let (_silent, stream) = tokio::io::duplex(1_024);
+        let served = connection_of_many(stream, service.clone(), shutdown);
+        tokio::time::timeout(Duration::from_secs(2), served).await.expect("it was waited for");
+    }
+}
+
+/// It answers no ping: its network is gone.
+#[tokio::test(start_paused = true)]
+async fn a_client_of_http_2_that_is_gone_is_noticed() {
+    let service = HttpService::new(Node::builder().build(), HttpOptions::default());
+    let (mut client, stream) = tokio::io::duplex(1_024);
+    client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let served = connection_of_many(stream, service, Some(CancellationToken::new()));
+    tokio::time::timeout(2 * HEADER_WITHIN, served).await.expect("it was not noticed");
+}
