@@ -29,10 +29,12 @@ pub mod decision;
 pub mod error;
 pub mod ring;
 pub mod store;
+mod telling;
 pub mod time;
 
 pub use algorithm::calendar::Calendar;
 pub use check::{Algorithm, Behavior, Check, Key, Request, Rules, Semantics, Source};
 pub use decision::{Answer, Decision, Status};
 pub use error::CheckError;
+pub use telling::Telling;
 pub use time::Timestamp;

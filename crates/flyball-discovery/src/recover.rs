@@ -102,7 +102,8 @@ impl Recover {
         }
         set.dedup_by(|later, earlier| later.grpc_address == earlier.grpc_address);
         let before = self.set.as_ref().map_or(0, Vec::len);
-        tracing::info!(source = self.source.kind(), before, now = set.len(), "the set of peers changed");
+        // Whoever takes it tells people, and not each time.
+        tracing::debug!(source = self.source.kind(), before, now = set.len(), "the set of peers changed");
         self.set = Some(set.clone());
         let mut status = self.status.lock();
         status.peers = set.len();

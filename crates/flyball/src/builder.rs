@@ -107,7 +107,7 @@ impl NodeBuilder {
             globals: Globals::new(&cluster, random()),
             shared: Arc::new(PeerShared::new(cluster, source, self.peer_tls)),
             cluster: ArcSwap::from_pointee(Cluster::alone(view)),
-            changing: tokio::sync::Mutex::new(0),
+            changing: tokio::sync::Mutex::default(),
             fallback,
             seed: random(),
             advertise_address,

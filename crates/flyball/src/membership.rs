@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use flyball_core::Telling;
 use flyball_core::cluster::{PeerInfo, View};
 
 use crate::peers::peer::Peer;
@@ -22,6 +23,14 @@ const PEERS_AT_ONCE: usize = 32;
 
 /// Up to here a connection to a new peer is tried at once where connections are secured.
 const PEERS_GREETED: usize = 32;
+
+/// The changes of the view so far.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// How many there were: the number of the view.
+    epoch: u64,
+    telling: Telling,
+}
 
 /// One view and the peers in it.
 #[derive(Debug)]
@@ -63,10 +72,30 @@ impl Cluster {
     }
 }
 
+/// Says who there is now. `untold`: changes since the last that was told.
+fn tell(view: &View, before: usize, untold: u64) {
+    tracing::info!(
+        epoch = view.epoch(),
+        peers = view.local().len(),
+        before,
+        elsewhere = view.regions().len(),
+        "the cluster has changed"
+    );
+    if untold > 0 {
+        tracing::warn!(untold, "the cluster changes more often than is told: a peer may be coming and going");
+    }
+    if view.own().is_none() {
+        tracing::warn!(
+            address = view.own_address(),
+            "this node is not among its peers: they know it under another address, or not at all"
+        );
+    }
+}
+
 impl Inner {
     /// Takes the set of peers that there are now, the node itself included.
     pub(crate) async fn set_peers(self: &Arc<Self>, mut peers: Vec<PeerInfo>) {
-        let mut epoch = self.changing.lock().await;
+        let mut changes = self.changing.lock().await;
         peers.sort();
         peers.dedup_by(|next, kept| next.grpc_address == kept.grpc_address);
         if peers.len() > PEERS_MAX {
@@ -77,21 +106,12 @@ impl Inner {
         if old.view.has_same_members(&peers) {
             return;
         }
-        *epoch += 1;
+        changes.epoch += 1;
         let addresses: Vec<String> = peers.iter().map(|peer| peer.grpc_address.clone()).collect();
-        let cluster = Arc::new(self.cluster_of(*epoch, peers, &old).await);
+        let cluster = Arc::new(self.cluster_of(changes.epoch, peers, &old).await);
         let view = &cluster.view;
-        tracing::info!(
-            epoch = view.epoch(),
-            peers = view.local().len(),
-            elsewhere = view.regions().len(),
-            "the cluster has changed"
-        );
-        if view.own().is_none() {
-            tracing::warn!(
-                address = view.own_address(),
-                "this node is not among its peers: they know it under another address, or not at all"
-            );
+        if let Some(untold) = changes.telling.tell(self.shared.now()) {
+            tell(view, old.view.local().len(), untold);
         }
         // First who may call, then who is called.
         self.guard.set_peers(&addresses);

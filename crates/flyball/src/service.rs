@@ -24,7 +24,7 @@ use crate::fallback::Fallback;
 use crate::global::Globals;
 use crate::intake::Intake;
 use crate::judge::{ItemTimes, Judged, too_late};
-use crate::membership::Cluster;
+use crate::membership::{Changes, Cluster};
 use crate::metrics::counters::{ErrorKind, Tally};
 use crate::metrics::{Metrics, Step};
 use crate::peer_source::Report;
@@ -45,8 +45,8 @@ pub(crate) struct Inner {
     pub(crate) tracing: Option<Tracing>,
     /// Who there is; a call takes it once.
     pub(crate) cluster: ArcSwap<Cluster>,
-    /// Held while the view changes; counts the views.
-    pub(crate) changing: tokio::sync::Mutex<u64>,
+    /// Held while the view changes.
+    pub(crate) changing: tokio::sync::Mutex<Changes>,
     pub(crate) shared: Arc<PeerShared>,
     pub(crate) globals: Globals,
     pub(crate) fallback: Arc<Fallback>,

@@ -274,7 +274,7 @@ impl Running {
                         Done::Exchanged { with: to, state }
                     });
                 }
-                Output::Event(event) => self.notes.event(event),
+                Output::Event(event) => self.notes.event(clock(self.began), event),
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flyball_core::Telling;
 use tokio::time::Instant;
 
 use super::swim::Event;
@@ -35,14 +36,19 @@ pub(super) enum Trouble {
 
 const KINDS: usize = 9;
 
-/// When each kind was told last, and how often it happened since.
+/// What was told, and when.
 #[derive(Debug, Default)]
-pub(super) struct Notes([(Option<Instant>, u64); KINDS]);
+pub(super) struct Notes {
+    /// When each kind of trouble was told last, and how often it happened since.
+    troubles: [(Option<Instant>, u64); KINDS],
+    /// Who comes and goes.
+    nodes: Telling,
+}
 
 impl Notes {
     /// Warns of trouble, or counts it.
     pub(super) fn warn(&mut self, trouble: Trouble, what: impl FnOnce() -> String) {
-        let (told, hidden) = &mut self.0[trouble as usize];
+        let (told, hidden) = &mut self.troubles[trouble as usize];
         let now = Instant::now();
         if told.is_some_and(|told| now.duration_since(told) < PAUSE) {
             *hidden = hidden.saturating_add(1);
@@ -55,8 +61,24 @@ impl Notes {
         }
     }
 
-    /// Tells an event of the protocol.
-    pub(super) fn event(&mut self, event: Event) {
+    /// Tells an event of the protocol, or counts it where many like it were told just now.
+    pub(super) fn event(&mut self, now: flyball_core::time::Instant, event: Event) {
+        let comes_or_goes = matches!(
+            event,
+            Event::Joined { .. }
+                | Event::Updated { .. }
+                | Event::Left { .. }
+                | Event::Died { .. }
+                | Event::Suspected { .. }
+                | Event::Refuted
+        );
+        if comes_or_goes {
+            match self.nodes.tell(now) {
+                None => return,
+                Some(0) => {}
+                Some(untold) => tracing::info!(untold, "gossip: nodes came and went more often than is told"),
+            }
+        }
         match event {
             Event::Joined { node, address } => {
                 tracing::info!(node = quoted(&node), %address, "gossip: a node is there");
