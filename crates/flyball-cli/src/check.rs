@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use flyball_core::cluster::host_of;
 use flyball_proto::pb::v1_client::V1Client;
 use flyball_proto::pb::{self, Status};
 use flyball_server::tls::{Alpn, TlsClient};
@@ -16,7 +17,7 @@ use crate::exit::Exit;
 use crate::human;
 use crate::limit::{self, Window};
 use crate::output::{self, BAD, GOOD, LATER};
-use crate::tls::{self, host_of};
+use crate::tls;
 
 /// Ask a node one question: may KEY do this once more?
 ///

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
+use flyball_core::cluster::host_of;
 use flyball_server::tls::TlsClient;
 use http::StatusCode;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-
-use crate::tls::host_of;
 
 /// A cluster of hundreds of peers is described in a fraction of this.
 const ANSWER_BYTES_MAX: usize = 1 << 20;

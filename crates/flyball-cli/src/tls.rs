@@ -5,6 +5,7 @@
 //! to peers the command shows. Any flag takes the place of its variable; together they are enough without any.
 
 use anyhow::{Context as _, bail};
+use flyball_core::cluster::host_of;
 use flyball_server::config::{self, ClientAuth, Loaded, Tls};
 use flyball_server::tls::{Alpn, TlsClient};
 
@@ -111,12 +112,6 @@ fn client(tls: &Tls, alpn: Alpn) -> anyhow::Result<TlsClient> {
         );
     }
     TlsClient::new(&tls.settings(Vec::new()), alpn).context("cannot speak TLS")
-}
-
-/// The host of `host:port`, without brackets.
-pub(crate) fn host_of(target: &str) -> &str {
-    let host = target.rsplit_once(':').map_or(target, |(host, _)| host);
-    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
 fn is_loopback(host: &str) -> bool {

@@ -8,6 +8,7 @@ use std::io;
 use anyhow::Context as _;
 use bytes::{Buf as _, Bytes};
 use clap::ValueEnum;
+use flyball_core::cluster::host_of;
 use flyball_proto::pb::Status;
 use flyball_server::tls::{Alpn, TlsClient};
 use http::header::{CONTENT_TYPE, HOST, TE};
@@ -19,8 +20,6 @@ use prost::Message as _;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-
-use crate::tls::host_of;
 
 /// How the node is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]

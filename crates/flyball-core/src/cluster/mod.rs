@@ -47,7 +47,7 @@ pub use global_settings::GlobalSettings;
 pub use health::{Failure, Health, HealthSettings};
 pub use key::OwnedKey;
 pub use outbox::{HitsBatch, Unconfirmed};
-pub use peer::PeerInfo;
+pub use peer::{PeerInfo, host_of};
 pub use pending::SentHits;
 #[cfg(feature = "std")]
 pub use replica::{News, Replica, Replied, Told, has_taken, news_of, take_news};

@@ -16,6 +16,19 @@ pub struct PeerInfo {
     pub data_center: String,
 }
 
+/// The host of `host:port`, without the brackets of an IPv6 address; all of a text without a port.
+///
+/// ```
+/// # use flyball_core::cluster::host_of;
+/// assert_eq!(host_of("[fd00::1]:1051"), "fd00::1");
+/// assert_eq!(host_of("node.example:1051"), "node.example");
+/// assert_eq!(host_of("node"), "node");
+/// ```
+pub fn host_of(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
 impl PeerInfo {
     /// A peer of the nameless data center.
     pub fn new(grpc_address: impl Into<String>) -> Self {

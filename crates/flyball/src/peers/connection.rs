@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use flyball_core::cluster::host_of;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
@@ -33,7 +34,7 @@ use tokio::time::{Instant, timeout};
 use tonic::body::Body;
 
 use super::source::OwnSource;
-use super::tls::{Heard, PeerTls, host_of};
+use super::tls::{Heard, PeerTls};
 
 /// How long a peer may take to accept a connection.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(1);

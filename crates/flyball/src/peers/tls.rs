@@ -104,30 +104,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
     }
 }
 
-/// The host of `host:port`, without the brackets of an IPv6 address.
-pub(crate) fn host_of(address: &str) -> &str {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-
-    #[test]
-    fn hosts_have_no_brackets() {
-        for (address, host) in [
-            ("10.0.0.1:1051", "10.0.0.1"),
-            ("[fd00::1]:1051", "fd00::1"),
-            ("node.example:1051", "node.example"),
-            ("node", "node"),
-            ("", ""),
-        ] {
-            assert_eq!(host_of(address), host);
-        }
-    }
 
     #[tokio::test]
     async fn the_first_word_is_told_and_so_is_silence() {
