@@ -6,6 +6,7 @@
 //! them. What they did is read from outside: their answers, `/metrics`, and `/proc`.
 
 mod client;
+mod expect;
 mod process;
 
 use std::fs::{self, OpenOptions};

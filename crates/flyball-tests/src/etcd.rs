@@ -1,19 +1,18 @@
 //! etcd as child processes: one member or three, each on an address of its own, with its data in a folder that a test
 //! may throw away. Asked and changed over its JSON gateway, as an operator would with its command line.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::binary::clean;
 use crate::http::{Connection, Request};
+use crate::process::Process;
 use crate::signal;
 use crate::tools::Tool;
 use crate::wait::poll;
@@ -39,7 +38,7 @@ struct Member {
     name: String,
     client: SocketAddr,
     peer: SocketAddr,
-    child: Option<Child>,
+    process: Option<Process>,
 }
 
 impl Etcd {
@@ -48,7 +47,7 @@ impl Etcd {
         let member = |last: u8| {
             let ip = Ipv4Addr::new(127, 40, network, last);
             let (client, peer) = (SocketAddr::from((ip, 2379)), SocketAddr::from((ip, 2380)));
-            Member { name: format!("m{last}"), client, peer, child: None }
+            Member { name: format!("m{last}"), client, peer, process: None }
         };
         Ok(Self {
             members: (1..=members).map(member).collect(),
@@ -83,7 +82,7 @@ impl Etcd {
     /// Starts all members that do not run and waits until they are healthy.
     pub fn start_all(&mut self) -> anyhow::Result<()> {
         for member in 0..self.members.len() {
-            if self.members[member].child.is_none() {
+            if self.members[member].process.is_none() {
                 self.start_member(member)?;
             }
         }
@@ -96,7 +95,6 @@ impl Etcd {
             self.members.iter().map(|member| format!("{}=http://{}", member.name, member.peer)).collect();
         let data = self.data(index);
         let member = &self.members[index];
-        let log = OpenOptions::new().create(true).append(true).open(self.log_file(index))?;
         let mut command = clean(&self.tool.path());
         command.arg("--data-dir").arg(data).args(["--name", &member.name]);
         // A leader is missed quickly, so that tests need not wait for it.
@@ -114,9 +112,7 @@ impl Etcd {
             command.arg("--unsafe-no-fsync");
         }
         command.args(&self.arguments);
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let child = command.spawn().with_context(|| format!("starting {command:?}"))?;
-        self.members[index].child = Some(child);
+        self.members[index].process = Some(Process::start(command, self.log_file(index))?);
         Ok(())
     }
 
@@ -134,25 +130,22 @@ impl Etcd {
 
     /// Kills a member as a crash would.
     pub fn kill(&mut self, index: usize) -> anyhow::Result<()> {
-        let mut child = self.members[index].child.take().context("it runs")?;
-        signal::send(child.id(), Signal::KILL)?;
-        child.wait()?;
-        Ok(())
+        self.members[index].process.take().context("it runs").map(drop)
     }
 
     /// Stops a member's every thread, its sockets stay open.
     pub fn freeze(&self, index: usize) -> anyhow::Result<()> {
-        signal::freeze(self.members[index].child.as_ref().context("it runs")?.id())
+        signal::freeze(self.members[index].process.as_ref().context("it runs")?.id())
     }
 
     /// Lets a frozen member go on.
     pub fn thaw(&self, index: usize) -> anyhow::Result<()> {
-        signal::thaw(self.members[index].child.as_ref().context("it runs")?.id())
+        signal::thaw(self.members[index].process.as_ref().context("it runs")?.id())
     }
 
     /// Throws away what a member that does not run has stored.
     pub fn wipe(&self, index: usize) -> anyhow::Result<()> {
-        ensure!(self.members[index].child.is_none(), "it runs");
+        ensure!(self.members[index].process.is_none(), "it runs");
         Ok(fs::remove_dir_all(self.data(index))?)
     }
 
@@ -169,7 +162,7 @@ impl Etcd {
 
     /// Asks the first member that runs, over its gateway.
     pub fn ask(&self, path: &str, question: &Value) -> anyhow::Result<Value> {
-        let member = self.members.iter().find(|member| member.child.is_some()).context("a member runs")?;
+        let member = self.members.iter().find(|member| member.process.is_some()).context("a member runs")?;
         let answer = Connection::new(member.client).send(&Request::post(path, question.to_string()))?;
         ensure!(answer.status == 200, "{path}: status {}: {}", answer.status, answer.text());
         answer.json().map_err(anyhow::Error::msg)
@@ -221,16 +214,6 @@ impl Etcd {
 
     fn log_file(&self, index: usize) -> PathBuf {
         self.folder.path().join(format!("log-{index}"))
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            // Both fail only when it has ended already.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }
 

@@ -79,12 +79,7 @@ fn p30_a_killed_owner_costs_no_client_an_error() {
     load.iter().for_each(|load| load.let_pass(200));
 
     let returning = Instant::now();
-    cluster.start_again(B).unwrap();
-    cluster.wait_until_healthy(B, 3, HEALED).unwrap();
-    let returned = Instant::now();
-    for node in [A, C] {
-        cluster.wait_until_healthy(node, 3, HEALED.saturating_sub(returned.elapsed())).unwrap();
-    }
+    let returned = cluster.returns(B, HEALED);
     load.iter().for_each(|load| load.let_pass(100));
     let records = load.map(Load::stop);
 
@@ -122,12 +117,7 @@ fn p30_of_five_one_is_killed_and_one_is_frozen() {
     load.iter().for_each(|load| load.let_pass(150));
     let returning = Instant::now();
     cluster.thaw(FROZEN).unwrap();
-    cluster.start_again(B).unwrap();
-    cluster.wait_until_healthy(B, 5, HEALED).unwrap();
-    let returned = Instant::now();
-    for node in [A, C, FROZEN, 4] {
-        cluster.wait_until_healthy(node, 5, HEALED.saturating_sub(returned.elapsed())).unwrap();
-    }
+    let returned = cluster.returns(B, HEALED);
     load.iter().for_each(|load| load.let_pass(50));
     let records = load.map(Load::stop);
 
@@ -165,12 +155,7 @@ fn p30_errors_are_no_grants_and_end_with_the_return() {
     cluster.kill(B).unwrap();
     let killed = Instant::now();
     load.iter().for_each(|load| load.let_pass(150));
-    cluster.start_again(B).unwrap();
-    cluster.wait_until_healthy(B, 3, HEALED).unwrap();
-    let returned = Instant::now();
-    for node in [A, C] {
-        cluster.wait_until_healthy(node, 3, HEALED.saturating_sub(returned.elapsed())).unwrap();
-    }
+    let returned = cluster.returns(B, HEALED);
     load.iter().for_each(|load| load.let_pass(50));
     let records = load.map(Load::stop);
 
@@ -228,9 +213,7 @@ fn c12_a_frozen_owner_delays_nobody_else() {
 
     cluster.thaw(B).unwrap();
     let thawed = Instant::now();
-    for node in [A, B, C] {
-        cluster.wait_until_healthy(node, 3, HEALED.saturating_sub(thawed.elapsed())).unwrap();
-    }
+    cluster.all_know(&[A, B, C], 3, HEALED);
     mixed_load.iter().for_each(|load| load.let_pass(100));
     let mixed_records = mixed_load.map(Load::stop);
     let (healthy, global) = (healthy_load.stop(), global_load.stop());
@@ -329,10 +312,7 @@ fn a_rolling_restart_costs_no_client_an_error() {
         let status = cluster.ended(leaving).unwrap();
         assert!(status.success(), "{status}\n{}", cluster.node(leaving).log());
         load.iter().for_each(|load| load.let_pass(50));
-        cluster.start_again(leaving).unwrap();
-        for node in [A, B, C] {
-            cluster.wait_until_healthy(node, 3, HEALED).unwrap();
-        }
+        cluster.returns(leaving, HEALED);
         load.iter().for_each(|load| load.let_pass(50));
         let records: Vec<Record> = load.into_iter().map(Load::stop).collect();
         for record in &records {

@@ -19,12 +19,7 @@ fn killed(network: u8, policy: &str) -> (Vec<String>, [Record; 2]) {
     cluster.kill(B).unwrap();
     let killed = Instant::now();
     load.iter().for_each(|load| load.let_pass(150));
-    cluster.start_again(B).unwrap();
-    cluster.wait_until_healthy(B, 3, HEALED).unwrap();
-    let returned = Instant::now();
-    for node in [A, C] {
-        cluster.wait_until_healthy(node, 3, HEALED.saturating_sub(returned.elapsed())).unwrap();
-    }
+    cluster.returns(B, HEALED);
     load.iter().for_each(|load| load.let_pass(50));
     let records = load.map(Load::stop);
     for record in &records {

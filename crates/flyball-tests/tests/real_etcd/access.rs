@@ -11,19 +11,7 @@ use rcgen::{
 };
 use serde_json::json;
 
-use crate::{RECOVERED, all_know, network, plan};
-
-/// Waits until a node says what is missing in these words.
-#[track_caller]
-fn says(cluster: &flyball_tests::cluster::Cluster, node: usize, words: &str) {
-    let mut last = String::new();
-    let said = poll(Duration::from_secs(20), || {
-        let (status, text) = cluster.node(node).said().ok()?;
-        last = text;
-        (status == 503 && last.contains("no peers yet") && last.contains(words)).then_some(())
-    });
-    assert!(said.is_some(), "not '{words}' but {last}\n{}", cluster.logs());
-}
+use crate::{RECOVERED, network, plan};
 
 #[test]
 fn a_password_is_asked_for_and_a_wrong_one_is_said_to_be() {
@@ -56,16 +44,16 @@ fn a_password_is_asked_for_and_a_wrong_one_is_said_to_be() {
     ] {
         let mut cluster = user(name, password);
         cluster.start_again(0).unwrap();
-        says(&cluster, 0, words);
+        cluster.says_missing(0, words);
         assert!(!cluster.logs().contains("-secret"), "{}", cluster.logs());
     }
     let mut cluster = user("flyball", "flyball-secret");
     cluster.start_again(0).unwrap();
     cluster.start_again(1).unwrap();
-    all_know(&mut cluster, &[0, 1], 2, Duration::from_secs(20));
+    cluster.all_know(&[0, 1], 2, Duration::from_secs(20));
     cluster.terminate(1).unwrap();
     cluster.ended(1).unwrap();
-    all_know(&mut cluster, &[0], 1, RECOVERED);
+    cluster.all_know(&[0], 1, RECOVERED);
 }
 
 /// An authority, and certificates from it.
@@ -131,11 +119,11 @@ fn certificates_are_verified_and_shown() {
     ] {
         let mut cluster = with(&pairs, 0).prepare().unwrap();
         cluster.start_again(0).unwrap();
-        says(&cluster, 0, words);
+        cluster.says_missing(0, words);
     }
     // Ours, and an original that is told the same.
     let mut cluster = with(&[&shown[..], &verified].concat(), 1).start().unwrap();
-    all_know(&mut cluster, &[0, 1, 2], 3, RECOVERED);
+    cluster.all_know(&[0, 1, 2], 3, RECOVERED);
     drop(cluster);
     // Not verified, as the original is told not to; the keys of the others are still there until their leases end.
     let skip = [("GUBER_ETCD_TLS_SKIP_VERIFY", "true")];

@@ -6,7 +6,7 @@ use flyball_tests::etcd::Etcd;
 use flyball_tests::tools::Tool;
 use flyball_tests::wait::sleep_ms;
 
-use crate::{SOON, all_agree, all_know, load, network, nothing_failed, plan};
+use crate::{SOON, all_agree, load, network, nothing_failed, plan};
 
 /// A lease lives 30 s, and etcd looks for dead ones now and then.
 const DEAD_IS_GONE: Duration = Duration::from_secs(45);
@@ -20,25 +20,25 @@ fn joins_leaves_and_deaths() {
     for node in 0..3 {
         cluster.start_again(node).unwrap();
     }
-    all_know(&mut cluster, &[0, 1, 2], 3, Duration::from_secs(20));
+    cluster.all_know(&[0, 1, 2], 3, Duration::from_secs(20));
     all_agree(&cluster, &[0, 1, 2]);
 
     let loads = load(&cluster, &[0, 1, 2]);
     cluster.start_again(3).unwrap();
-    all_know(&mut cluster, &[0, 1, 2, 3], 4, SOON);
+    cluster.all_know(&[0, 1, 2, 3], 4, SOON);
     all_agree(&cluster, &[0, 1, 2, 3]);
     let asked = Instant::now();
     cluster.terminate(3).unwrap();
     assert!(cluster.ended(3).unwrap().success(), "{}", cluster.node(3).log());
     println!("a leave took {:?}", asked.elapsed());
-    all_know(&mut cluster, &[0, 1, 2], 3, SOON);
+    cluster.all_know(&[0, 1, 2], 3, SOON);
     loads.iter().for_each(|load| load.let_pass(10));
     nothing_failed(&cluster, loads);
 
     let killed = Instant::now();
     cluster.kill(2).unwrap();
     // Until the lease ends it is a peer that is down.
-    all_know(&mut cluster, &[0, 1], 2, DEAD_IS_GONE);
+    cluster.all_know(&[0, 1], 2, DEAD_IS_GONE);
     println!("a death was known after {:?}", killed.elapsed());
 }
 
@@ -50,11 +50,11 @@ fn a_successor_keeps_the_key() {
     let mut cluster = plan(network::SUCCESSOR, 2, &etcd).start().unwrap();
     cluster.kill(1).unwrap();
     cluster.start_again(1).unwrap();
-    all_know(&mut cluster, &[0, 1], 2, Duration::from_secs(20));
+    cluster.all_know(&[0, 1], 2, Duration::from_secs(20));
     let until = Instant::now() + Duration::from_secs(36);
     while Instant::now() < until {
         // The lease of the first life ends somewhere in here.
-        all_know(&mut cluster, &[0, 1], 2, Duration::from_secs(2));
+        cluster.all_know(&[0, 1], 2, Duration::from_secs(2));
         sleep_ms(200);
     }
 }
@@ -66,5 +66,5 @@ fn an_old_etcd_will_do() {
     let mut cluster = plan(network::OLD, 2, &etcd).start().unwrap();
     cluster.terminate(1).unwrap();
     cluster.ended(1).unwrap();
-    all_know(&mut cluster, &[0], 1, SOON);
+    cluster.all_know(&[0], 1, SOON);
 }

@@ -9,7 +9,7 @@ mod mixed;
 mod outage;
 mod values;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flyball_tests::cluster::{Cluster, Item, Load, Plan, Record, sample_keys};
 use flyball_tests::etcd::Etcd;
@@ -43,18 +43,6 @@ mod network {
 fn plan(network: u8, nodes: u8, etcd: &Etcd) -> Plan {
     Plan::new(network, nodes)
         .found_by(&[("GUBER_PEER_DISCOVERY_TYPE", "etcd"), ("GUBER_ETCD_ENDPOINTS", &etcd.endpoints())])
-}
-
-/// Waits until each of these nodes is healthy and knows `count`.
-#[track_caller]
-fn all_know(cluster: &mut Cluster, nodes: &[usize], count: usize, most: Duration) {
-    let until = Instant::now() + most;
-    for &node in nodes {
-        let left = until.saturating_duration_since(Instant::now());
-        if let Err(error) = cluster.wait_until_healthy(node, count, left) {
-            panic!("{error:#}\nall of them:\n{}", cluster.logs());
-        }
-    }
 }
 
 /// All of these nodes name the same owner for each of some keys.

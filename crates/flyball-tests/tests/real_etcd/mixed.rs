@@ -2,7 +2,7 @@
 
 use flyball_tests::etcd::Etcd;
 
-use crate::{RECOVERED, SOON, all_agree, all_know, network, plan};
+use crate::{RECOVERED, SOON, all_agree, network, plan};
 
 #[test]
 fn originals_and_ours_find_each_other() {
@@ -15,21 +15,21 @@ fn originals_and_ours_find_each_other() {
     // One of ours leaves.
     cluster.terminate(2).unwrap();
     cluster.ended(2).unwrap();
-    all_know(&mut cluster, &[0, 1, 3, 4], 4, SOON);
+    cluster.all_know(&[0, 1, 3, 4], 4, SOON);
     all_agree(&cluster, &[0, 1, 3, 4]);
     cluster.start_again(2).unwrap();
-    all_know(&mut cluster, &all, 5, SOON);
+    cluster.all_know(&all, 5, SOON);
 
     // One of theirs does.
     cluster.terminate(4).unwrap();
     cluster.ended(4).unwrap();
-    all_know(&mut cluster, &[0, 1, 2, 3], 4, SOON);
+    cluster.all_know(&[0, 1, 2, 3], 4, SOON);
     all_agree(&cluster, &[0, 1, 2, 3]);
     cluster.start_again(4).unwrap();
-    all_know(&mut cluster, &all, 5, RECOVERED);
+    cluster.all_know(&all, 5, RECOVERED);
 
     // All leases end. Theirs come back when they next look, ten seconds later at the latest.
     assert!(etcd.revoke_all().unwrap() >= 5);
-    all_know(&mut cluster, &all, 5, std::time::Duration::from_secs(20));
+    cluster.all_know(&all, 5, std::time::Duration::from_secs(20));
     all_agree(&cluster, &all);
 }

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use flyball_tests::etcd::Etcd;
 use flyball_tests::wait::{poll, sleep_ms};
 
-use crate::{
-    RECOVERED, SOON, all_agree, all_know, is_failing, is_soon_failing, load, network, nothing_failed, plan,
-};
+use crate::{RECOVERED, SOON, all_agree, is_failing, is_soon_failing, load, network, nothing_failed, plan};
 
 /// A watch that cannot catch up, because what it has to read is gone, is begun anew.
 #[test]
@@ -17,7 +15,7 @@ fn compaction_past_the_revision_that_is_watched() {
     let mut cluster = plan(network::COMPACTION, 3, &etcd).prepare().unwrap();
     cluster.start_again(0).unwrap();
     cluster.start_again(1).unwrap();
-    all_know(&mut cluster, &[0, 1], 2, Duration::from_secs(20));
+    cluster.all_know(&[0, 1], 2, Duration::from_secs(20));
     cluster.freeze(0).unwrap();
     // More than buffers hold, about a peer that exists already.
     let own = cluster.node(1).grpc();
@@ -30,7 +28,7 @@ fn compaction_past_the_revision_that_is_watched() {
     etcd.compact(revision).unwrap();
     cluster.thaw(0).unwrap();
     cluster.start_again(2).unwrap();
-    all_know(&mut cluster, &[0, 1, 2], 3, RECOVERED);
+    cluster.all_know(&[0, 1, 2], 3, RECOVERED);
     all_agree(&cluster, &[0, 1, 2]);
 }
 
@@ -48,7 +46,7 @@ fn all_leases_are_revoked() {
         let back = poll(RECOVERED, || (etcd.leases().unwrap() == 4).then_some(()));
         assert!(back.is_some(), "not all have come back\n{}", cluster.logs());
         println!("all keys were back after {:?}", revoked.elapsed());
-        all_know(&mut cluster, &all, 4, SOON);
+        cluster.all_know(&all, 4, SOON);
         loads.iter().for_each(|load| load.let_pass(10));
     }
     nothing_failed(&cluster, loads);
@@ -62,16 +60,16 @@ fn each_member_dies_once() {
     for node in 0..3 {
         cluster.start_again(node).unwrap();
     }
-    all_know(&mut cluster, &[0, 1, 2], 3, Duration::from_secs(20));
+    cluster.all_know(&[0, 1, 2], 3, Duration::from_secs(20));
     let loads = load(&cluster, &[0, 1, 2]);
     for member in 0..3 {
         etcd.kill(member).unwrap();
         cluster.start_again(3).unwrap();
-        all_know(&mut cluster, &[0, 1, 2, 3], 4, RECOVERED);
+        cluster.all_know(&[0, 1, 2, 3], 4, RECOVERED);
         etcd.start_all().unwrap();
         cluster.terminate(3).unwrap();
         cluster.ended(3).unwrap();
-        all_know(&mut cluster, &[0, 1, 2], 3, RECOVERED);
+        cluster.all_know(&[0, 1, 2], 3, RECOVERED);
     }
     nothing_failed(&cluster, loads);
 }
@@ -84,11 +82,11 @@ fn a_frozen_member_is_noticed() {
     for node in 0..4 {
         cluster.start_again(node).unwrap();
     }
-    all_know(&mut cluster, &[0, 1, 2, 3], 4, Duration::from_secs(20));
+    cluster.all_know(&[0, 1, 2, 3], 4, Duration::from_secs(20));
     etcd.freeze(1).unwrap();
     cluster.start_again(4).unwrap();
     // A ping each six seconds, and three for its answer.
-    all_know(&mut cluster, &[0, 1, 2, 3, 4], 5, Duration::from_secs(15));
+    cluster.all_know(&[0, 1, 2, 3, 4], 5, Duration::from_secs(15));
     etcd.thaw(1).unwrap();
 }
 
@@ -101,7 +99,7 @@ fn forty_seconds_without_a_leader() {
     for node in 0..3 {
         cluster.start_again(node).unwrap();
     }
-    all_know(&mut cluster, &[0, 1, 2], 3, Duration::from_secs(20));
+    cluster.all_know(&[0, 1, 2], 3, Duration::from_secs(20));
     let loads = load(&cluster, &[0, 1, 2]);
     etcd.kill(0).unwrap();
     etcd.kill(2).unwrap();
@@ -110,7 +108,7 @@ fn forty_seconds_without_a_leader() {
     cluster.start_again(3).unwrap();
     while Instant::now() < until {
         // The last good set serves.
-        all_know(&mut cluster, &[0, 1, 2], 3, Duration::from_secs(1));
+        cluster.all_know(&[0, 1, 2], 3, Duration::from_secs(1));
         sleep_ms(500);
     }
     for node in 0..3 {
@@ -123,7 +121,7 @@ fn forty_seconds_without_a_leader() {
 
     etcd.start_all().unwrap();
     let well = Instant::now();
-    all_know(&mut cluster, &[0, 1, 2, 3], 4, RECOVERED);
+    cluster.all_know(&[0, 1, 2, 3], 4, RECOVERED);
     println!("everybody knew everybody {:?} after etcd was well", well.elapsed());
     all_agree(&cluster, &[0, 1, 2, 3]);
     nothing_failed(&cluster, loads);
@@ -144,7 +142,7 @@ fn etcd_loses_its_data() {
         etcd.start_all().unwrap();
         let back = poll(RECOVERED, || (etcd.leases().unwrap() == 4).then_some(()));
         assert!(back.is_some(), "not all have come back\n{}", cluster.logs());
-        all_know(&mut cluster, &all, 4, SOON);
+        cluster.all_know(&all, 4, SOON);
     }
     nothing_failed(&cluster, loads);
     for node in cluster.nodes() {
@@ -154,7 +152,7 @@ fn etcd_loses_its_data() {
     }
 }
 
-/// A node that starts before etcd does answers, says what is missing, and finds the others when etcd is there.
+/// A node that starts before etcd does answers what is missing, and finds the others when etcd is there.
 #[test]
 fn nodes_start_before_etcd() {
     let etcd = Etcd::prepare(network::LATE, 1).unwrap();
@@ -172,7 +170,7 @@ fn nodes_start_before_etcd() {
     assert!(cluster.node(0).ask(&[item]).unwrap()[0].is_grant());
     sleep_ms(10_000);
     let _etcd = etcd.start().unwrap();
-    all_know(&mut cluster, &[0, 1], 2, RECOVERED);
+    cluster.all_know(&[0, 1], 2, RECOVERED);
     let lines = cluster.node(0).log().matches("no peers yet").count();
     assert!(lines <= 4, "{lines} lines\n{}", cluster.node(0).log());
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use flyball_tests::etcd::Etcd;
 use flyball_tests::wait::poll;
 
-use crate::{SOON, all_know, is_soon_failing, load, network, nothing_failed, plan};
+use crate::{SOON, is_soon_failing, load, network, nothing_failed, plan};
 
 /// Half-written values, jokes, repetitions and a thousand strangers: each is named or ignored, the good ones count, and
 /// the ring of those who are there works on.
@@ -28,7 +28,7 @@ fn whatever_is_written_under_the_prefix() {
         etcd.put(&format!("{prefix}{key}"), value).unwrap();
     }
     is_soon_failing(&cluster, 0, true, SOON);
-    all_know(&mut cluster, &all, 3, SOON);
+    cluster.all_know(&all, 3, SOON);
     let log = cluster.node(0).log();
     assert!(log.contains("left out: key '/gubernator-peers-anybody' names the peer '0.0.0.0:1051'"), "{log}");
     loads.iter().for_each(|load| load.let_pass(20));
@@ -54,5 +54,5 @@ fn whatever_is_written_under_the_prefix() {
         etcd.delete(&format!("{prefix}{}", stranger(n))).unwrap();
     }
     assert!(count(3.0).is_some());
-    all_know(&mut cluster, &all, 3, Duration::from_secs(20));
+    cluster.all_know(&all, 3, Duration::from_secs(20));
 }

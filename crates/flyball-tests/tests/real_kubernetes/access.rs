@@ -2,7 +2,7 @@
 
 use flyball_tests::kubernetes::{ApiServer, alone};
 
-use crate::{RECOVERED, SLICES, all_know, has_peers, plan, ready, says, slice};
+use crate::{RECOVERED, SLICES, has_peers, plan, ready, slice};
 
 /// Without a role the node says which one it needs, and goes on when there is one.
 #[test]
@@ -12,13 +12,12 @@ fn a_missing_role_is_named() {
         api.create(SLICES, &slice("limits-1", "limits", "IPv4", &[ready(1)])).unwrap();
         let mut cluster = plan(1).prepare().unwrap();
         cluster.start_again(0).unwrap();
-        says(
-            &cluster,
+        cluster.says_missing(
             0,
             "needs a Role with the verbs list and watch on endpointslices in the namespace default",
         );
         api.allow_pods().unwrap();
-        all_know(&mut cluster, &[0], 1, RECOVERED);
+        cluster.all_know(&[0], 1, RECOVERED);
     });
 }
 
@@ -40,13 +39,13 @@ fn a_kubeconfig_will_do() {
         let missing = ("FLYBALL_DISCOVERY_KUBERNETES_KUBECONFIG", "/nowhere/config");
         let mut cluster = plan(1).found_by(&[missing]).prepare().unwrap();
         cluster.start_again(0).unwrap();
-        says(&cluster, 0, "/nowhere/config");
+        cluster.says_missing(0, "/nowhere/config");
         drop(cluster);
         // The credentials of the pod are those of nobody.
         std::fs::write("/run/secrets/kubernetes.io/serviceaccount/token", "stolen").unwrap();
         let mut cluster = plan(1).prepare().unwrap();
         cluster.start_again(0).unwrap();
-        says(&cluster, 0, "does not know these credentials");
+        cluster.says_missing(0, "does not know these credentials");
         std::fs::write("/run/secrets/kubernetes.io/serviceaccount/token", "pod-token").unwrap();
         // A token that is renewed on disk is taken up.
         has_peers(&cluster, 0, &["10.88.0.1:1051", "10.88.0.2:1051"]);

@@ -7,7 +7,7 @@ mod pods;
 mod server;
 mod slices;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flyball_tests::cluster::{Cluster, Plan};
 use flyball_tests::http::Request;
@@ -64,18 +64,6 @@ fn service() -> Value {
     })
 }
 
-/// Waits until each of these nodes is healthy and knows `count`.
-#[track_caller]
-fn all_know(cluster: &mut Cluster, nodes: &[usize], count: usize, most: Duration) {
-    let until = Instant::now() + most;
-    for &node in nodes {
-        let left = until.saturating_duration_since(Instant::now());
-        if let Err(error) = cluster.wait_until_healthy(node, count, left) {
-            panic!("{error:#}");
-        }
-    }
-}
-
 /// The addresses of a node's peers, itself included; none while it starts or is not healthy.
 fn peers_of(cluster: &Cluster, node: usize) -> Vec<String> {
     let answer = cluster.node(node).connect().send(&Request::get("/v1/HealthCheck"));
@@ -95,7 +83,7 @@ fn has_peers(cluster: &Cluster, node: usize, expected: &[&str]) {
 #[track_caller]
 fn keeps(cluster: &mut Cluster, nodes: &[usize], count: usize, ms: i64) {
     for _ in 0..ms / 100 {
-        all_know(cluster, nodes, count, Duration::from_secs(1));
+        cluster.all_know(nodes, count, Duration::from_secs(1));
         sleep_ms(100);
     }
 }
@@ -107,16 +95,4 @@ fn is_soon_failing(cluster: &Cluster, node: usize, failing: bool) {
     let agreed =
         poll(RECOVERED, || ((cluster.node(node).metric(series).unwrap() > 0.5) == failing).then_some(()));
     assert!(agreed.is_some(), "failing should be {failing}\n{}", cluster.logs());
-}
-
-/// Waits until a node says what is missing in these words.
-#[track_caller]
-fn says(cluster: &Cluster, node: usize, words: &str) {
-    let mut last = String::new();
-    let said = poll(Duration::from_secs(20), || {
-        let (status, text) = cluster.node(node).said().ok()?;
-        last = text;
-        (status == 503 && last.contains("no peers yet") && last.contains(words)).then_some(())
-    });
-    assert!(said.is_some(), "not '{words}' but {last}\n{}", cluster.logs());
 }

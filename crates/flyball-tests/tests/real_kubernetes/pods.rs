@@ -3,7 +3,7 @@
 use flyball_tests::kubernetes::{ApiServer, alone};
 use serde_json::{Value, json};
 
-use crate::{CORE, SOON, all_know, is_soon_failing, keeps, plan};
+use crate::{CORE, SOON, is_soon_failing, keeps, plan};
 
 fn pod(name: &str, app: &str) -> Value {
     json!({
@@ -45,12 +45,12 @@ fn pods_are_followed_beside_the_original() {
             plan(3).originals(1).arguments(&["--semantics=gubernator"]).found_by(&by_pods).start().unwrap();
 
         state(2, false, "running");
-        all_know(&mut cluster, &[0, 2], 2, SOON);
+        cluster.all_know(&[0, 2], 2, SOON);
         keeps(&mut cluster, &[1], 3, 500);
         state(2, true, "waiting");
         keeps(&mut cluster, &[0, 2], 2, 500);
         state(2, true, "running");
-        all_know(&mut cluster, &[0, 1, 2], 3, SOON);
+        cluster.all_know(&[0, 1, 2], 3, SOON);
 
         // The original makes a peer of this one, and is stopped before it does.
         cluster.terminate(2).unwrap();
@@ -59,7 +59,7 @@ fn pods_are_followed_beside_the_original() {
         keeps(&mut cluster, &[0, 1], 3, 1_000);
         // One that is deleted, and may take its time, is gone at once.
         api.delete(&format!("{pods}/pod-3")).unwrap();
-        all_know(&mut cluster, &[0, 1], 2, SOON);
+        cluster.all_know(&[0, 1], 2, SOON);
 
         api.delete(&pods).unwrap();
         is_soon_failing(&cluster, 0, true);

@@ -7,7 +7,7 @@ use flyball_tests::kubernetes::{ApiServer, alone};
 use flyball_tests::wait::sleep_ms;
 use serde_json::{Value, json};
 
-use crate::{CORE, RECOVERED, SLICES, SOON, all_know, has_peers, is_soon_failing, keeps, plan, ready, slice};
+use crate::{CORE, RECOVERED, SLICES, SOON, has_peers, is_soon_failing, keeps, plan, ready, slice};
 
 /// The server is killed and comes back ten seconds later, twice: no request fails, the ring stays, and what has changed
 /// is known ten seconds later at the latest.
@@ -25,32 +25,32 @@ fn the_server_restarts() {
         let mut cluster = plan(3).prepare().unwrap();
         cluster.start_again(0).unwrap();
         cluster.start_again(1).unwrap();
-        all_know(&mut cluster, &[0, 1], 2, Duration::from_secs(20));
+        cluster.all_know(&[0, 1], 2, Duration::from_secs(20));
         let items: Vec<Item> = sample_keys(30).iter().map(|key| Item::new("k8s", key, 1_000_000)).collect();
         let loads: Vec<Load> =
             (0..2).map(|node| Load::on(cluster.node(node).http(), items.clone(), 10)).collect();
 
-        api.kill().unwrap();
+        api.kill();
         is_soon_failing(&cluster, 0, true);
         keeps(&mut cluster, &[0, 1], 2, 3_000);
         // A node that starts meanwhile answers, and says what is missing.
         cluster.start_again(2).unwrap();
-        crate::says(&cluster, 2, "Kubernetes: ");
+        cluster.says_missing(2, "Kubernetes: ");
         sleep_ms(5_000);
         api.start_again().unwrap();
         let well = Instant::now();
         api.replace(&one, &of(&[1, 2, 3])).unwrap();
-        all_know(&mut cluster, &[0, 1, 2], 3, RECOVERED);
+        cluster.all_know(&[0, 1, 2], 3, RECOVERED);
         println!("everybody knew everybody {:?} after the server was well", well.elapsed());
         is_soon_failing(&cluster, 0, false);
 
         // Gone for a moment only.
-        api.kill().unwrap();
+        api.kill();
         api.start_again().unwrap();
         cluster.terminate(2).unwrap();
         cluster.ended(2).unwrap();
         api.replace(&one, &of(&[1, 2])).unwrap();
-        all_know(&mut cluster, &[0, 1], 2, RECOVERED);
+        cluster.all_know(&[0, 1], 2, RECOVERED);
         for load in loads {
             load.let_pass(10);
             let record = load.stop();
@@ -82,6 +82,6 @@ fn a_server_without_slices() {
         has_peers(&cluster, 0, &["10.88.0.1:1051", "10.88.0.2:1051"]);
         has_peers(&cluster, 1, &["10.88.0.2:1051"]);
         api.replace(&format!("{path}/limits"), &endpoints(&["10.88.0.1", "10.88.0.2"], &[])).unwrap();
-        all_know(&mut cluster, &[0, 1], 2, SOON);
+        cluster.all_know(&[0, 1], 2, SOON);
     });
 }

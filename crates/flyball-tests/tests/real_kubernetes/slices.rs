@@ -6,9 +6,7 @@ use flyball_tests::cluster::sample_keys;
 use flyball_tests::kubernetes::{ApiServer, alone};
 use serde_json::json;
 
-use crate::{
-    CORE, SLICES, SOON, all_know, endpoint, has_peers, is_soon_failing, keeps, plan, ready, service, slice,
-};
+use crate::{CORE, SLICES, SOON, endpoint, has_peers, is_soon_failing, keeps, plan, ready, service, slice};
 
 /// Two of ours and an original follow what happens to the slices of their service, and nothing else.
 #[test]
@@ -27,7 +25,7 @@ fn slices_are_followed_beside_the_original() {
         for node in [0, 1, 3] {
             cluster.start_again(node).unwrap();
         }
-        all_know(&mut cluster, &[0, 1, 3], 3, Duration::from_secs(20));
+        cluster.all_know(&[0, 1, 3], 3, Duration::from_secs(20));
         let keys = sample_keys(300);
         let owners = |node| cluster.owners_by(node, "k8s", &keys).unwrap();
         assert!(owners(0) == owners(1) && owners(1) == owners(3));
@@ -35,21 +33,21 @@ fn slices_are_followed_beside_the_original() {
         // One is not ready: the others leave it out, and it still finds itself.
         let not_ready = endpoint("10.88.0.2", 2, &json!({"ready": false}));
         api.replace(&one, &v4("limits-1", &[ready(1), not_ready, ready(4)])).unwrap();
-        all_know(&mut cluster, &[0, 3], 2, SOON);
+        cluster.all_know(&[0, 3], 2, SOON);
         keeps(&mut cluster, &[1], 3, 500);
         // It ends.
         let ending = endpoint("10.88.0.2", 2, &json!({"ready": false, "serving": true, "terminating": true}));
         api.replace(&one, &v4("limits-1", &[ready(1), ending, ready(4)])).unwrap();
         keeps(&mut cluster, &[0, 3], 2, 500);
         api.replace(&one, &v4("limits-1", &[ready(1), ready(2), ready(4)])).unwrap();
-        all_know(&mut cluster, &[0, 1, 3], 3, SOON);
+        cluster.all_know(&[0, 1, 3], 3, SOON);
 
         // A second slice of the same service, which repeats one of the pods.
         cluster.start_again(2).unwrap();
         api.create(SLICES, &v4("limits-2", &[ready(3), ready(1)])).unwrap();
-        all_know(&mut cluster, &[0, 1, 2, 3], 4, Duration::from_secs(20));
+        cluster.all_know(&[0, 1, 2, 3], 4, Duration::from_secs(20));
         api.delete(&format!("{SLICES}/limits-2")).unwrap();
-        all_know(&mut cluster, &[0, 1, 3], 3, SOON);
+        cluster.all_know(&[0, 1, 3], 3, SOON);
 
         // The service and all of its slices are gone, which says nothing about the pods.
         cluster.terminate(2).unwrap();
@@ -57,7 +55,7 @@ fn slices_are_followed_beside_the_original() {
         cluster.terminate(3).unwrap();
         cluster.ended(3).unwrap();
         api.replace(&one, &v4("limits-1", &[ready(1), ready(2)])).unwrap();
-        all_know(&mut cluster, &[0, 1], 2, SOON);
+        cluster.all_know(&[0, 1], 2, SOON);
         api.delete(&format!("{CORE}/services/limits")).unwrap();
         api.delete(&one).unwrap();
         is_soon_failing(&cluster, 0, true);
