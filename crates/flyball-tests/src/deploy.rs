@@ -9,9 +9,29 @@ use flyball_server::config::{SETTINGS, reference_page};
 use regex::Regex;
 use serde_json::Value;
 
+use crate::tools::{Output, Tool, run};
+
 /// The top folder of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The files of values that the chart's tests render, `deploy/helm/flyball/ci/NAME-values.yaml`; each says on top what it
+/// is about.
+pub const CHART_VALUES: [&str; 4] = ["dns", "everything", "keda", "original"];
+
+/// What Helm makes of the chart with these arguments, for the namespace `prod`.
+pub fn chart(arguments: &[&str]) -> anyhow::Result<Output> {
+    let mut helm = Tool::Helm.command();
+    helm.current_dir(root().join("deploy/helm"));
+    // Helm's own idea of the cluster's version, when nobody asks one, is old.
+    helm.args(["template", "limits", "flyball", "--kube-version=1.37.0", "--namespace", "prod"]);
+    run(helm.args(arguments))
+}
+
+/// The argument for one of [`CHART_VALUES`].
+pub fn chart_values(name: &str) -> String {
+    format!("--values=flyball/ci/{name}-values.yaml")
 }
 
 /// A file of the repository.
@@ -57,6 +77,28 @@ pub fn is_known(variable: &str) -> bool {
 pub fn metrics(text: &str) -> anyhow::Result<BTreeSet<String>> {
     let names = Regex::new(r"\b(?:gubernator|flyball|promhttp)_[a-z0-9_]*[a-z0-9]\b")?;
     Ok(names.find_iter(text).map(|name| name.as_str().to_owned()).collect())
+}
+
+/// Families of metrics that a node has only where their feature is in use: certificates, and a source of peers.
+const OPTIONAL: [&str; 2] = ["flyball_tls_", "flyball_discovery_"];
+
+/// Whether a metric is there only where its feature is in use.
+pub fn is_optional(metric: &str) -> bool {
+    OPTIONAL.iter().any(|family| metric.starts_with(family))
+}
+
+/// The metrics of all rules and of the dashboard.
+pub fn asked_metrics() -> anyhow::Result<BTreeSet<String>> {
+    let mut asked = BTreeSet::new();
+    for (_, query) in dashboard_queries()?.into_iter().chain(alert_expressions()?) {
+        asked.append(&mut metrics(&query)?);
+    }
+    Ok(asked)
+}
+
+/// Whether a metrics page has a series of this metric.
+pub fn has_series(page: &str, metric: &str) -> bool {
+    page.lines().any(|line| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with([' ', '{'])))
 }
 
 /// The queries of the dashboard, with the title of their panel; variables are filled in.

@@ -5,10 +5,10 @@
 //! Slices take no loopback addresses, so all of it lives in a network namespace where `lo` has others: [`alone`] runs a
 //! test in one. The credentials of a pod are where a pod has them, in a mount namespace that only the test sees.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use tempfile::TempDir;
 
 use crate::binary::clean;
 use crate::etcd::Etcd;
+use crate::process::Process;
 use crate::tools::Tool;
 use crate::wait::poll;
 
@@ -77,11 +78,11 @@ fn prepare() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A running API server. Dropping it kills it, and its etcd after it.
+/// A running API server. Dropping it kills it, and after it its etcd, without which it would hang: fields are dropped in
+/// their order.
 #[derive(Debug)]
 pub struct ApiServer {
-    child: Option<Child>,
-    arguments: Vec<String>,
+    process: Process,
     folder: TempDir,
     _etcd: Etcd,
 }
@@ -145,18 +146,21 @@ impl ApiServer {
             "--allow-privileged=true",
         ];
         all.extend(fixed.iter().chain(arguments).map(|&argument| argument.to_owned()));
-        let mut server = Self { child: None, arguments: all, folder, _etcd: etcd };
-        server.start_again()?;
+        let mut command = clean(&Tool::KubeApiserver.path());
+        command.args(all).current_dir(folder.path());
+        let process = Process::start(command, folder.path().join("log"))?;
+        let server = Self { process, folder, _etcd: etcd };
+        server.wait_until_ready()?;
         Ok(server)
     }
 
     /// Starts it after it was killed, and waits until it is ready.
     pub fn start_again(&mut self) -> anyhow::Result<()> {
-        let log = OpenOptions::new().create(true).append(true).open(self.folder.path().join("log"))?;
-        let mut command = clean(&Tool::KubeApiserver.path());
-        command.args(&self.arguments).current_dir(self.folder.path());
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        self.child = Some(command.spawn().with_context(|| format!("starting {command:?}"))?);
+        self.process.start_again()?;
+        self.wait_until_ready()
+    }
+
+    fn wait_until_ready(&self) -> anyhow::Result<()> {
         let mut last = String::new();
         let ready = poll(READY, || match self.kubectl(&["get", "--raw", READYZ], None) {
             Ok(_) => Some(()),
@@ -165,15 +169,12 @@ impl ApiServer {
                 None
             }
         });
-        ready.with_context(|| format!("the API server is not ready: {last}\n{}", self.log()))
+        ready.with_context(|| format!("the API server is not ready: {last}\n{}", self.process.log()))
     }
 
     /// Kills it; on SIGTERM it would wait for its clients.
-    pub fn kill(&mut self) -> anyhow::Result<()> {
-        let mut child = self.child.take().context("it runs")?;
-        child.kill()?;
-        child.wait()?;
-        Ok(())
+    pub fn kill(&mut self) {
+        self.process.kill();
     }
 
     /// Lets the account of the pods list and watch what they need to.
@@ -202,12 +203,12 @@ impl ApiServer {
 
     /// Makes an object of this collection.
     pub fn create(&self, path: &str, object: &Value) -> anyhow::Result<()> {
-        self.kubectl(&["create", "--raw", path, "-f", "-"], Some(object)).map(drop)
+        self.kubectl(&["create", "--raw", path, "-f", "-"], Some(&object.to_string())).map(drop)
     }
 
     /// Puts this in the place of an object.
     pub fn replace(&self, path: &str, object: &Value) -> anyhow::Result<()> {
-        self.kubectl(&["replace", "--raw", path, "-f", "-"], Some(object)).map(drop)
+        self.kubectl(&["replace", "--raw", path, "-f", "-"], Some(&object.to_string())).map(drop)
     }
 
     /// Takes an object away, or all of a collection.
@@ -215,39 +216,41 @@ impl ApiServer {
         self.kubectl(&["delete", "--raw", path], None).map(drop)
     }
 
+    /// Makes known the kinds of objects that are defined in this folder, and waits until they are.
+    pub fn define(&self, folder: &Path) -> anyhow::Result<()> {
+        let folder = folder.to_str().context("a path that is text")?;
+        self.kubectl(&["create", "-f", folder], None)?;
+        self.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "-f", folder], None).map(drop)
+    }
+
+    /// Lets the server judge objects as if they were to be there, unknown and repeated fields included: what it says of
+    /// each.
+    ///
+    /// # Errors
+    /// Why it would not take them.
+    pub fn judge(&self, manifests: &str, namespace: &str) -> anyhow::Result<String> {
+        let arguments =
+            ["apply", "--namespace", namespace, "--dry-run=server", "--validate=strict", "-f", "-"];
+        self.kubectl(&arguments, Some(manifests))
+    }
+
     /// A kubeconfig with the credentials of the pods.
     pub fn pod_kubeconfig(&self) -> PathBuf {
         self.folder.path().join("pod.kubeconfig")
     }
 
-    fn kubectl(&self, arguments: &[&str], input: Option<&Value>) -> anyhow::Result<String> {
+    fn kubectl(&self, arguments: &[&str], input: Option<&str>) -> anyhow::Result<String> {
         let mut command = clean(&Tool::Kubectl.path());
         command.arg("--kubeconfig").arg(self.folder.path().join("admin.kubeconfig")).args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;
         if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
-            stdin.write_all(input.to_string().as_bytes())?;
+            stdin.write_all(input.as_bytes())?;
         }
         let output = child.wait_with_output()?;
         if !output.status.success() {
             bail!("kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    }
-
-    /// The end of what it wrote, for the message of a failed test.
-    pub fn log(&self) -> String {
-        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-        let lines: Vec<_> = log.lines().rev().take(30).collect();
-        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
-    }
-}
-
-impl Drop for ApiServer {
-    fn drop(&mut self) {
-        // Before its etcd, without which it would hang.
-        if self.child.is_some() {
-            let _ = self.kill();
-        }
     }
 }

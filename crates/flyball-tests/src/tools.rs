@@ -51,6 +51,8 @@ pub enum Tool {
     SystemdAnalyze,
     /// The Go program in `tools/go/deploy`, which has the parsers of container tools.
     DeployCheck,
+    /// Folder with the definitions of the objects that the chart makes for operators.
+    Crds,
 }
 
 impl Tool {
@@ -79,6 +81,7 @@ impl Tool {
             Self::Promtool => "FLYBALL_TEST_PROMTOOL",
             Self::SystemdAnalyze => "FLYBALL_TEST_SYSTEMD_ANALYZE",
             Self::DeployCheck => "FLYBALL_TEST_DEPLOYCHECK",
+            Self::Crds => "FLYBALL_TEST_CRDS",
         }
     }
 

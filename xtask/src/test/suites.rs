@@ -95,8 +95,8 @@ pub static SUITES: &[Suite] = &[
     // Last, so that what it needs has been built meanwhile.
     Suite {
         name: "kubernetes",
-        about: "finding peers by a real Kubernetes API server, beside the original",
-        tools: &[Tool::Etcd, Tool::Gubernator, Tool::Kubernetes],
+        about: "a real Kubernetes API server: finding peers beside the original, and all manifests",
+        tools: &[Tool::Etcd, Tool::Gubernator, Tool::Helm, Tool::Crds, Tool::Kubernetes],
         run: kubernetes,
     },
 ];
@@ -161,7 +161,7 @@ fn deploy(toolbox: &Toolbox) -> Result<()> {
 }
 
 fn kubernetes(toolbox: &Toolbox) -> Result<()> {
-    with_tools(toolbox, "kubernetes", &["real_kubernetes"])
+    with_tools(toolbox, "kubernetes", &["real_kubernetes", "deploy_kubernetes"])
 }
 
 /// Runs the tests of these targets, told where the daemon and the tools of the suite are.

@@ -61,6 +61,8 @@ pub enum Tool {
     Systemd,
     /// A small program on the parsers of container tools that need a daemon.
     DeployCheck,
+    /// What objects of common operators of Kubernetes look like.
+    Crds,
 }
 
 /// What an installed tool offers: paths by the name that tests know them under, `FLYBALL_TEST_<NAME>`.

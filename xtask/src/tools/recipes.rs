@@ -17,6 +17,24 @@ const HELM: &str = "3.22.0";
 const GUBERNATOR: &str = "2.21.0";
 /// A release that clusters still run, which knows neither `max_wait` nor calendar weeks.
 const GUBERNATOR_OLD: &str = "2.13.0";
+/// Definitions of the objects that our chart makes for operators: the module, its version and sum, and the files.
+const CRDS: [(&str, &str, &str, &[&str]); 2] = [
+    (
+        "github.com/prometheus-operator/prometheus-operator",
+        "v0.85.0",
+        "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s=",
+        &[
+            "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+            "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+        ],
+    ),
+    (
+        "github.com/kedacore/keda/v2",
+        "v2.21.0",
+        "h1:R6z2HZvstK4RLUMxroNACzBj74xGxt3kG59b5Xc+Xps=",
+        &["config/crd/bases/keda.sh_scaledobjects.yaml"],
+    ),
+];
 /// Builds every Go tool, whatever Go the machine has: Gubernator 2.21.0 demands it, and one toolchain means one
 /// build of Go's own library.
 const GO_TOOLCHAIN: &str = "go1.27.3";
@@ -66,6 +84,7 @@ impl Recipe<'_> {
             }
             Tool::Systemd => self.apt("systemd-analyze", "systemd", "SYSTEMD_ANALYZE"),
             Tool::DeployCheck => self.go_module("deploy", &[(".", "deploycheck", "DEPLOYCHECK")], ""),
+            Tool::Crds => self.crds(),
             Tool::Jaeger => {
                 let package = "github.com/jaegertracing/jaeger/cmd/jaeger";
                 self.go_module("jaeger", &[(package, "jaeger", "JAEGER")], "")
@@ -169,6 +188,36 @@ impl Recipe<'_> {
             self.run(go()?.args(["install", &package]).env("GOBIN", fresh.join("bin")))
         })?;
         one("HELM", folder.join("bin/helm"))
+    }
+
+    /// Files out of modules that are not built. The sum makes sure that a version stays what it was.
+    fn crds(&self) -> Result<Paths> {
+        let versions: Vec<_> = CRDS.iter().map(|(_, version, ..)| *version).collect();
+        let folder = kept(self.cache, &format!("crds-{}", versions.join("-")), |fresh| {
+            std::fs::create_dir(fresh.join("crds"))?;
+            for (module, version, sum, files) in CRDS {
+                let mut download = go()?;
+                // Outside of any module, so that no go.mod is looked at or changed.
+                download.current_dir(fresh).args([
+                    "mod",
+                    "download",
+                    "-json",
+                    &format!("{module}@{version}"),
+                ]);
+                let told: serde_json::Value = serde_json::from_str(&capture(&mut download)?)?;
+                if told["Sum"] != sum {
+                    bail!("{module} {version} has the sum {}, and had {sum}", told["Sum"]);
+                }
+                let module = Path::new(told["Dir"].as_str().context("a folder")?);
+                for file in files {
+                    let from = module.join(file);
+                    let to = fresh.join("crds").join(from.file_name().context("a name")?);
+                    std::fs::copy(&from, to).with_context(|| format!("copying {}", from.display()))?;
+                }
+            }
+            Ok(())
+        })?;
+        one("CRDS", folder.join("crds"))
     }
 
     /// Builds packages of the pinned module `tools/go/<module>`, anew when the module changes. Each is given with the

@@ -1,6 +1,10 @@
 //! Names in the files that deploy a node.
 
-use flyball_tests::deploy::{alert_expressions, dashboard_queries, files, is_known, read, variables};
+use flyball_tests::deploy::{
+    alert_expressions, asked_metrics, dashboard_queries, files, has_series, is_known, is_optional, read,
+    variables,
+};
+use flyball_tests::in_process::InProcess;
 
 #[test]
 fn every_variable_in_them_is_known() {
@@ -71,5 +75,18 @@ fn the_dashboard_and_the_rules_can_be_read() {
         for end in ["fires", "is quiet"] {
             assert!(tests.contains(&format!("  - name: {alert} {end}\n")), "no test that {alert} {end}");
         }
+    }
+}
+
+/// What rules and dashboard ask about certificates and the source of peers is on the page of a node that has both. The
+/// other metrics are asked of running nodes by their tool, in `deploy_tools`.
+#[test]
+fn metrics_of_certificates_and_discovery_are_there_where_they_are_in_use() {
+    let node = InProcess::with_env(&[("GUBER_TLS_AUTO", "true"), ("FLYBALL_PEERS", "127.0.0.1:1")]).unwrap();
+    let page = node.daemon().node().metrics().scrape();
+    let asked: Vec<String> = asked_metrics().unwrap().into_iter().filter(|name| is_optional(name)).collect();
+    assert!(asked.len() >= 4, "{asked:?}");
+    for metric in asked {
+        assert!(has_series(&page, &metric), "no {metric} in\n{page}");
     }
 }

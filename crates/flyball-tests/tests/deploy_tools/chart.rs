@@ -2,27 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use flyball_tests::deploy::{is_known, root, variables};
+use flyball_tests::deploy::{CHART_VALUES, chart, chart_values, is_known, root, variables};
 use flyball_tests::tools::{Tool, run};
-
-/// The files of values that the tests render; each says on top what it is about.
-const VALUES: [&str; 4] = ["dns", "everything", "keda", "original"];
-
-/// Helm's own idea of the cluster's version, when nobody asks one, is old.
-const CLUSTER: &str = "--kube-version=1.37.0";
 
 /// Objects by kind, as text, with these arguments.
 fn rendered(arguments: &[&str]) -> BTreeMap<String, String> {
-    let mut helm = Tool::Helm.command();
-    helm.current_dir(root().join("deploy/helm")).args([
-        "template",
-        "limits",
-        "flyball",
-        CLUSTER,
-        "--namespace",
-        "prod",
-    ]);
-    let text = run(helm.args(arguments)).unwrap().expect_success();
+    let text = chart(arguments).unwrap().expect_success();
     let mut objects = BTreeMap::new();
     for object in text.split("\n---\n").filter(|object| object.contains("kind:")) {
         let kind = object.lines().find_map(|line| line.strip_prefix("kind: ")).unwrap();
@@ -32,17 +17,13 @@ fn rendered(arguments: &[&str]) -> BTreeMap<String, String> {
 }
 
 fn with_values(name: &str) -> BTreeMap<String, String> {
-    rendered(&["--values", &format!("flyball/ci/{name}-values.yaml")])
+    rendered(&[&chart_values(name)])
 }
 
 /// Why Helm does not render with these values.
 fn refused(set: &[&str]) -> String {
-    let mut helm = Tool::Helm.command();
-    helm.current_dir(root().join("deploy/helm")).args(["template", "limits", "flyball", CLUSTER]);
-    for one in set {
-        helm.args(["--set", one]);
-    }
-    let output = run(&mut helm).unwrap();
+    let arguments: Vec<&str> = set.iter().flat_map(|one| ["--set", one]).collect();
+    let output = chart(&arguments).unwrap();
     assert!(!output.success, "{set:?} must be refused:\n{}", output.stdout);
     output.stderr
 }
@@ -61,7 +42,7 @@ fn kinds(objects: &BTreeMap<String, String>) -> Vec<&str> {
 fn helm_finds_nothing_to_complain_about() {
     let chart = root().join("deploy/helm/flyball");
     run(Tool::Helm.command().args(["lint", "--strict", "--quiet"]).arg(&chart)).unwrap().expect_success();
-    for values in VALUES {
+    for values in CHART_VALUES {
         let file = chart.join(format!("ci/{values}-values.yaml"));
         let mut lint = Tool::Helm.command();
         run(lint.args(["lint", "--strict", "--quiet"]).arg(&chart).arg("--values").arg(file))
@@ -190,8 +171,7 @@ fn by_dns_no_pod_talks_to_the_api_server() {
 #[test]
 fn our_values_win() {
     let objects = rendered(&[
-        "--values",
-        "flyball/ci/original-values.yaml",
+        &chart_values("original"),
         "--set",
         "flyball.autoscaling.enabled=false,flyball.replicas=7,flyball.grpc.port=3051,flyball.serviceMonitor.enabled=false",
     ]);

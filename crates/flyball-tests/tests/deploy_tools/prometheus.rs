@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use flyball_tests::cluster::{Cluster, Plan};
-use flyball_tests::deploy::{alert_expressions, dashboard_queries, metrics, root};
+use flyball_tests::deploy::{
+    alert_expressions, asked_metrics, dashboard_queries, has_series, is_optional, metrics, root,
+};
 use flyball_tests::http::{Connection, Request};
 use flyball_tests::process::Process;
 use flyball_tests::tools::{Tool, run};
@@ -15,14 +17,6 @@ use serde_json::{Value, json};
 
 /// A Prometheus whose first samples are not there by then hangs.
 const SCRAPED: Duration = Duration::from_secs(60);
-
-/// Families that appear only where their feature is in use, which it is not on the nodes of these tests: certificates,
-/// and a source of peers.
-const NOT_HERE: [&str; 2] = ["flyball_tls_", "flyball_discovery_"];
-
-fn is_here(metric: &str) -> bool {
-    !NOT_HERE.iter().any(|family| metric.starts_with(family))
-}
 
 #[test]
 fn promtool_accepts_the_rules_and_each_fires_when_it_should() {
@@ -60,11 +54,13 @@ fn load(cluster: &Cluster) {
     }
 }
 
-/// Every metric that a rule or the dashboard names is on the page of a node.
+/// Every metric that a rule or the dashboard names is on the page of a node. Those of certificates and of discovery are
+/// looked for in the test `deploy`.
 #[test]
 fn every_metric_that_is_asked_for_is_there() {
     let cluster = busy_cluster(1);
-    let mut missing: BTreeSet<String> = asked().into_iter().filter(|metric| is_here(metric)).collect();
+    let mut missing: BTreeSet<String> =
+        asked_metrics().unwrap().into_iter().filter(|metric| !is_optional(metric)).collect();
     assert!(missing.len() > 35, "{missing:?}");
     // GLOBAL hits and news are under way for a moment.
     let all = poll(SCRAPED, || {
@@ -76,16 +72,6 @@ fn every_metric_that_is_asked_for_is_there() {
         missing.is_empty().then_some(())
     });
     assert!(all.is_some(), "no node has {missing:?}");
-}
-
-fn has_series(page: &str, metric: &str) -> bool {
-    page.lines().any(|line| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with([' ', '{'])))
-}
-
-/// The metrics of all rules and of the dashboard.
-fn asked() -> BTreeSet<String> {
-    let queries = dashboard_queries().unwrap().into_iter().chain(alert_expressions().unwrap());
-    queries.flat_map(|(_, query)| metrics(&query).unwrap()).collect()
 }
 
 /// Prometheus understands every query, and those of the dashboard have an answer when nodes are at work.
@@ -106,7 +92,7 @@ fn every_query_of_the_dashboard_has_an_answer() {
     command.arg(format!("--web.listen-address={address}"));
     let prometheus = Process::start(command, folder.path().join("log")).unwrap();
 
-    let here = |query: &str| metrics(query).unwrap().iter().all(|metric| is_here(metric));
+    let here = |query: &str| metrics(query).unwrap().iter().all(|metric| !is_optional(metric));
     let mut open: Vec<(String, String)> = dashboard_queries().unwrap();
     let mut last = String::new();
     let answered = poll(SCRAPED, || {
