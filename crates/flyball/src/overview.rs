@@ -187,8 +187,11 @@ pub struct GlobalOverview {
     pub hits_queued_keys: u64,
     /// Keys whose hits are on their way.
     pub hits_in_flight_keys: u64,
-    /// Hits that never reached their owner and were given up, since the start.
+    /// Keys whose hits were given up, since the start: nobody knows whether they arrived, or there was no room.
     pub hits_dropped: u64,
+    /// Keys whose window ended before their last hits were delivered, since the start. No loss: the new window began
+    /// without them anyway.
+    pub hits_ended: u64,
     /// Sends of hits, since the start.
     pub sends: u64,
     /// Of these, failed ones.
@@ -315,7 +318,8 @@ impl Node {
         GlobalOverview {
             hits_queued_keys: hits.pending,
             hits_in_flight_keys: hits.under_way,
-            hits_dropped: hits.lost + hits.ended + hits.dropped,
+            hits_dropped: hits.lost + hits.dropped,
+            hits_ended: hits.ended,
             sends: counts.sends.load(Relaxed),
             send_errors: counts.send_errors.load(Relaxed),
             broadcast_queued_keys: inner.globals.broadcast().len() as u64,

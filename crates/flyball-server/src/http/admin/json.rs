@@ -141,6 +141,7 @@ fn global_value(it: &GlobalOverview) -> Value {
         "hits_queued_keys": it.hits_queued_keys,
         "hits_in_flight_keys": it.hits_in_flight_keys,
         "hits_dropped": it.hits_dropped,
+        "hits_ended": it.hits_ended,
         "sends": it.sends,
         "send_errors": it.send_errors,
         "broadcast_queued_keys": it.broadcast_queued_keys,
