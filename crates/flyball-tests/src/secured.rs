@@ -1,6 +1,8 @@
 //! A client that speaks TLS, over gRPC and HTTP: one call, on a connection of its own, and why there was none.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -12,6 +14,8 @@ use flyball_server::tls::{Alpn, TlsClient, TlsSettings};
 use http_body_util::{BodyExt as _, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
@@ -128,5 +132,49 @@ pub fn item(key: &str) -> RateLimitReq {
         limit: 100,
         duration: 600_000,
         ..RateLimitReq::default()
+    }
+}
+
+/// Clients that call a node all the time. None of their calls may fail.
+#[derive(Debug)]
+pub struct Callers {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+    tasks: Vec<JoinHandle<anyhow::Result<()>>>,
+}
+
+impl Callers {
+    /// So many, half of them on one connection all the time, half on a new one for each call.
+    pub fn start(runtime: &Runtime, count: usize, client: &Secured, address: SocketAddr) -> Self {
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let tasks = (0..count).map(|caller| {
+            let (client, stop, done) = (client.clone(), Arc::clone(&stop), Arc::clone(&done));
+            runtime.spawn(async move {
+                let kept = client.channel(address).await?;
+                while !stop.load(Relaxed) {
+                    if caller % 2 == 0 {
+                        V1Client::new(kept.clone()).live_check(flyball::pb::LiveCheckReq {}).await?;
+                    } else {
+                        client.check(address, item("load")).await?;
+                    }
+                    done.fetch_add(1, Relaxed);
+                }
+                Ok(())
+            })
+        });
+        let tasks = tasks.collect();
+        Self { stop, done, tasks }
+    }
+
+    /// Ends them: how many calls there were.
+    ///
+    /// # Errors
+    /// A call failed.
+    pub fn stop(self, runtime: &Runtime) -> anyhow::Result<u64> {
+        self.stop.store(true, Relaxed);
+        for task in self.tasks {
+            runtime.block_on(task)??;
+        }
+        Ok(self.done.load(Relaxed))
     }
 }

@@ -21,6 +21,7 @@ pub struct PeerInfo {
 /// ```
 /// # use flyball_core::cluster::host_of;
 /// assert_eq!(host_of("[fd00::1]:1051"), "fd00::1");
+/// assert_eq!(host_of("10.0.0.1:1051"), "10.0.0.1");
 /// assert_eq!(host_of("node.example:1051"), "node.example");
 /// assert_eq!(host_of("node"), "node");
 /// ```

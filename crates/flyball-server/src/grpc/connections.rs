@@ -8,8 +8,8 @@
 //! A connection ends gently (GOAWAY, open calls finish, no new ones) when the daemon drains or the connection
 //! reaches its age. How long a drain may take is the caller's bound: dropping [`serve`]'s future cuts whatever is
 //! still open. Two kinds of clients get less patience: one that has not said a whole first frame is dropped at once when
-//! draining and after [`GREETED_WITHIN`](crate::greeting::GREETED_WITHIN) anyway, and one without an open call that does not answer the ping of the
-//! GOAWAY is dropped after a second ([`Activity::abandoned`]).
+//! draining, and anyway when that takes it too long ([`greeted`]); and one without an open call that does not answer the
+//! ping of the GOAWAY is dropped after a second ([`Activity::abandoned`]).
 
 use std::convert::Infallible;
 use std::future;
@@ -53,6 +53,7 @@ const LOCAL_RESETS: usize = 1_024;
 /// The original's keepalive: a ping after two idle hours, an answer within 20 s.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// Serves `service` on `listener` until `drain` is cancelled and every connection has ended.
 ///
 /// `max_age`: connections this old are asked to go, and closed when they are still there after as much again.

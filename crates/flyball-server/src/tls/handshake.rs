@@ -24,7 +24,7 @@ use tokio_rustls::server::TlsStream;
 use super::Tls;
 
 /// A handshake takes an honest client a few round trips.
-const WITHIN: Duration = Duration::from_secs(10);
+pub(super) const WITHIN: Duration = Duration::from_secs(10);
 /// Handshakes under way on one port. Each holds some tens of kilobytes.
 const UNDER_WAY_MAX: usize = 1_024;
 /// At most one warning about failed handshakes of a port in this time.

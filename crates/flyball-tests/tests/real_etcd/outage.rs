@@ -152,7 +152,7 @@ fn etcd_loses_its_data() {
     }
 }
 
-/// A node that starts before etcd does answers what is missing, and finds the others when etcd is there.
+/// A node that starts before etcd does answers, says what is missing, and finds the others when etcd is there.
 #[test]
 fn nodes_start_before_etcd() {
     let etcd = Etcd::prepare(network::LATE, 1).unwrap();

@@ -1,11 +1,9 @@
 //! The binary: its commands over TLS, and SIGHUP under load.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use flyball_tests::certificates::Flaw;
-use flyball_tests::secured::{Secured, item};
+use flyball_tests::secured::{Callers, Secured, item};
 use flyball_tests::signal;
 use flyball_tests::tools::run;
 use flyball_tests::wait::poll;
@@ -106,25 +104,7 @@ fn sighup_under_load_loses_no_call() {
     let client = Secured::new(&certificates);
     let cluster = Cluster::start(24, &[Ours], &variables, client.clone());
     let node = &cluster.nodes[0];
-    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let callers: Vec<_> = (0..6)
-        .map(|caller| {
-            let (client, address) = (client.clone(), node.grpc);
-            let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
-            cluster.runtime.spawn(async move {
-                let kept = client.channel(address).await.unwrap();
-                while !stop.load(Relaxed) {
-                    if caller < 3 {
-                        let mut kept = flyball::pb::v1_client::V1Client::new(kept.clone());
-                        kept.live_check(flyball::pb::LiveCheckReq {}).await.unwrap();
-                    } else {
-                        client.check(address, item("load")).await.unwrap();
-                    }
-                    done.fetch_add(1, Relaxed);
-                }
-            })
-        })
-        .collect();
+    let callers = Callers::start(&cluster.runtime, 6, &client, node.grpc);
     for name in ["second", "third", "fourth", "fifth"] {
         certificates.issue("node", &["127.32.24.1", name], Flaw::None).unwrap();
         signal::send(node.process.id(), Signal::HUP).unwrap();
@@ -140,9 +120,6 @@ fn sighup_under_load_loses_no_call() {
     let told = poll(Duration::from_secs(10), || node.process.log().contains("not reloaded").then_some(()));
     assert!(told.is_some(), "{}", node.process.log());
     cluster.runtime.block_on(client.expecting("fifth").check(node.grpc, item("named"))).unwrap();
-    stop.store(true, Relaxed);
-    for caller in callers {
-        cluster.runtime.block_on(caller).unwrap();
-    }
-    assert!(done.load(Relaxed) > 100, "{} calls", done.load(Relaxed));
+    let done = callers.stop(&cluster.runtime).unwrap();
+    assert!(done > 100, "{} calls", done);
 }

@@ -1,12 +1,10 @@
 //! New certificates while a daemon runs: under load no call is lost, and what is wrong changes nothing.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use flyball_tests::certificates::{Certificates, Flaw};
 use flyball_tests::in_process::InProcess;
-use flyball_tests::secured::{Secured, item};
+use flyball_tests::secured::{Callers, Secured, item};
 use flyball_tests::wait::poll;
 
 use super::{certificates, daemon};
@@ -31,37 +29,15 @@ fn changed_files_count_for_new_connections_and_lose_no_call() {
     certificates.issue("node", &["127.0.0.1", "first"], Flaw::None).unwrap();
     let daemon = daemon(&certificates, &[("FLYBALL_TLS_RELOAD_INTERVAL", "50ms")]).unwrap();
     let client = Secured::new(&certificates);
-    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let callers: Vec<_> = (0..4)
-        .map(|caller| {
-            let (client, address) = (client.clone(), daemon.grpc());
-            let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
-            daemon.runtime().spawn(async move {
-                // Half of them call on one connection all the time, half open a new one for each call.
-                let kept = client.channel(address).await.unwrap();
-                while !stop.load(Relaxed) {
-                    if caller % 2 == 0 {
-                        let mut kept = flyball::pb::v1_client::V1Client::new(kept.clone());
-                        kept.live_check(flyball::pb::LiveCheckReq {}).await.unwrap();
-                    } else {
-                        client.check(address, item("load")).await.unwrap();
-                    }
-                    done.fetch_add(1, Relaxed);
-                }
-            })
-        })
-        .collect();
+    let callers = Callers::start(daemon.runtime(), 4, &client, daemon.grpc());
     for (round, name) in ["second", "third", "fourth"].into_iter().enumerate() {
         certificates.issue("node", &["127.0.0.1", name], Flaw::None).unwrap();
         let taken = poll(SOON, || is_named(&daemon, &certificates, name).then_some(()));
         assert!(taken.is_some(), "{name} is not used");
         assert_eq!(reloads(&daemon, "ok"), round as u64 + 1);
     }
-    stop.store(true, Relaxed);
-    for caller in callers {
-        daemon.runtime().block_on(caller).unwrap();
-    }
-    assert!(done.load(Relaxed) > 20, "there was load: {}", done.load(Relaxed));
+    let done = callers.stop(daemon.runtime()).unwrap();
+    assert!(done > 20, "there was load: {}", done);
     assert!(!is_named(&daemon, &certificates, "first"));
     assert_eq!(reloads(&daemon, "failed"), 0);
 }

@@ -26,7 +26,9 @@ impl Swim {
                 let (known, claimed) = (known.address, alive.address);
                 return self.event(Event::Conflict { node: alive.node, known, claimed });
             }
-            Some(known) if known.address == alive.address && alive.incarnation <= known.incarnation => return,
+            Some(known) if known.address == alive.address && alive.incarnation <= known.incarnation => {
+                return self.complete(alive);
+            }
             Some(known) => Some(known.clone()),
         };
         let news = Message::Alive(alive.clone()).encode();
@@ -60,6 +62,22 @@ impl Swim {
             let place = self.rng.random_range(0..=self.order.len());
             self.order.insert(place, node);
         }
+    }
+
+    /// No news of a member; but who of us said nothing of itself may have said more to others. The original's first
+    /// announcement goes round without its metadata, and the same incarnation with them: whoever hears the empty one first
+    /// would have to wait until the node itself hears of it and speaks up, which with lost packets can take minutes.
+    fn complete(&mut self, alive: Alive) {
+        let Some(member) = self.members.get_mut(&alive.node) else { return };
+        if member.peer.is_some() || !member.is_there() || alive.incarnation != member.incarnation {
+            return;
+        }
+        let Ok(peer) = meta::read(&alive.meta) else { return };
+        member.peer = Some(peer);
+        member.meta.clone_from(&alive.meta);
+        self.changed = true;
+        self.event(Event::Updated { node: alive.node.clone() });
+        self.news.push(&alive.node.clone(), Message::Alive(alive).encode());
     }
 
     /// Somebody says that this node is there, and how. Who says it wrong, or of a later life than this, is told.

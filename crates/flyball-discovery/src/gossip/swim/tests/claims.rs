@@ -71,17 +71,33 @@ fn the_highest_incarnation_does_not_wrap() {
 
 /// The original announces itself before it has its metadata.
 #[test]
-fn an_announcement_without_metadata_is_made_good_by_the_next() {
+fn an_announcement_without_metadata_is_made_good_by_whoever_knows_them() {
     let mut net = Net::new(1, 1);
     let own = net.swim(0).peers();
     net.tell(0, Message::Alive(Alive { meta: Vec::new(), ..alive(7, 1) }));
     assert_eq!(net.swim(0).peers(), own);
     assert_eq!(net.count(|_, event| matches!(event, Event::BadMeta { .. })), 1);
-    // The same incarnation is not newer, whatever it says.
-    net.tell(0, Message::Alive(alive(7, 1)));
+    // Nor does what it was before say what it is now, or nonsense say anything.
+    net.tell(0, Message::Alive(alive(7, 0)));
+    net.tell(0, Message::Alive(Alive { meta: b"{".to_vec(), ..alive(7, 1) }));
     assert_eq!(net.swim(0).peers(), own);
-    net.tell(0, Message::Alive(alive(7, 2)));
-    assert_eq!(net.swim(0).peers(), [own[0].clone(), peer(7)]);
+    // The same incarnation with them does: the next exchange of states with anybody brings it.
+    net.tell(0, Message::Alive(alive(7, 1)));
+    let both = [own[0].clone(), peer(7)];
+    assert_eq!(net.swim(0).peers(), both);
+    // And then nothing of that incarnation changes it any more.
+    let other = crate::gossip::meta::write(&peer(77)).unwrap();
+    for meta in [Vec::new(), other] {
+        net.tell(0, Message::Alive(Alive { meta, ..alive(7, 1) }));
+        assert_eq!(net.swim(0).peers(), both);
+    }
+    // It says nothing of whether the node is well: a suspect stays one.
+    net.tell(0, Message::Alive(Alive { meta: Vec::new(), ..alive(9, 1) }));
+    net.tell(0, Message::Suspect(claim(9, 1, 7)));
+    net.tell(0, Message::Alive(alive(9, 1)));
+    assert!(net.swim(0).peers().contains(&peer(9)));
+    let state = net.swim(0).state().into_iter().find(|record| record.name == name(9)).unwrap().state;
+    assert_eq!(state, State::Suspect);
     // In the usual order it changes nothing.
     net.tell(0, Message::Alive(alive(8, 1)));
     net.tell(0, Message::Alive(Alive { meta: Vec::new(), ..alive(8, 1) }));
