@@ -44,6 +44,6 @@ fn a_fifth_of_all_packets_lost() {
     println!("one was killed: originals {originals:?}, ours {ours:?}");
     cluster.nodes[3].start_again();
     let left = cluster.without(&[5]);
-    cluster.wait(Duration::from_secs(60), &left);
+    cluster.wait(Duration::from_secs(180), &left);
     cluster.agree(&left);
 }
